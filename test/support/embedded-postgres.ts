@@ -36,10 +36,11 @@ export async function startEmbeddedPostgres(): Promise<EmbeddedServer> {
     databaseDir: dataDirectory(directory),
     port,
     user: 'postgres',
-    authMethod: 'trust',
     persistent: false,
     createPostgresUser: process.getuid?.() === 0,
+    // Of two `--auth` the last one counts: like the usual test server, this one lets every role in from loopback.
     initdbFlags: [
+      '--auth=trust',
       '--encoding=UTF8',
       '--locale=C',
       '--locale-provider=builtin',

@@ -9,45 +9,34 @@
  * 5. none: tests that need it are skipped by name, or fail (`test-server.ts`).
  */
 import { startEmbeddedPostgres } from './embedded-postgres.js';
-import { postgresServer } from './postgres.js';
 import { answers } from './postgres-probe.js';
+import { postgresServer } from './postgres.js';
 
 const usualServer = 'postgres://postgres@127.0.0.1:5432/postgres';
+const { variable } = postgresServer;
 
-export default async function setup(): Promise<(() => Promise<void>) | undefined> {
-  const { variable } = postgresServer;
+type Teardown = () => Promise<void>;
+
+export default async function setup(): Promise<Teardown | undefined> {
   const forced = process.env['EXPUNGE_TEST_EMBEDDED_POSTGRES'] === '1';
+  if (forced) return startFromNpm();
   const named = process.env[variable];
-  // The second project of one run finds what the first one started.
-  if (named && (!forced || named === startedUrl)) {
+  if (named) {
     if (await answers(named)) return undefined;
     throw new Error(`No PostgreSQL server answers at the address in ${variable}: start it, or unset the variable.`);
   }
-  if (!forced && (await answers(usualServer))) {
+  if (await answers(usualServer)) {
     process.env[variable] = usualServer;
     return undefined;
   }
-  return startFromNpm(forced);
+  return startFromNpm().catch((error: unknown) => {
+    console.warn(`PostgreSQL from npm: ${error instanceof Error ? error.message : String(error)}`);
+    return undefined;
+  });
 }
 
-let startedUrl: string | undefined;
-
-async function startFromNpm(forced: boolean): Promise<(() => Promise<void>) | undefined> {
-  const { variable } = postgresServer;
-  try {
-    const server = await startEmbeddedPostgres();
-    startedUrl = server.url;
-    process.env[variable] = server.url;
-    return async () => {
-      delete process.env[variable];
-      startedUrl = undefined;
-      await server.stop();
-    };
-  } catch (error) {
-    if (forced) throw error;
-    const reason = error instanceof Error ? error.message : String(error);
-    console.warn(`PostgreSQL from npm could not be started: ${reason}`);
-    delete process.env[variable];
-    return undefined;
-  }
+async function startFromNpm(): Promise<Teardown> {
+  const server = await startEmbeddedPostgres();
+  process.env[variable] = server.url;
+  return () => server.stop();
 }
