@@ -1,0 +1,28 @@
+/** The migrations that this program knows: additive, numbered, and told apart by their checksums. */
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+
+export interface Migration {
+  readonly number: number;
+  readonly name: string;
+  /** SHA-256 of the text, before the schema's name is put in. */
+  readonly checksum: string;
+  readonly text: string;
+}
+
+const files = ['0001-requests', '0002-registry'] as const;
+
+let loaded: readonly Migration[] | undefined;
+
+export function migrations(): readonly Migration[] {
+  loaded ??= files.map((file) => {
+    const text = readFileSync(new URL(`./${file}.sql`, import.meta.url), 'utf8');
+    return {
+      number: Number(file.slice(0, 4)),
+      name: file.slice(5),
+      checksum: createHash('sha256').update(text).digest('hex'),
+      text,
+    };
+  });
+  return loaded;
+}
