@@ -1,0 +1,126 @@
+/**
+ * The import rules of the house. Types count like values: a type that a lower layer takes from a higher one is the same
+ * mistake. Tests stand outside the layers: they may plant rows and start servers with whatever it takes.
+ */
+
+/** From the top down. A folder imports from its own line and from the lines below it. */
+const layers = [
+  ['cli', 'demo'],
+  ['client'],
+  ['config', 'workflows', 'maintenance', 'sweeps', 'restore'],
+  ['engine', 'targets', 'actors', 'boundary'],
+  ['requests', 'registry', 'schema'],
+  ['evidence', 'keys', 'subject'],
+  ['storage'],
+];
+
+/** Drivers and SDKs, each with the folder that may import it. Whoever adds one adds it here. */
+const drivers = {
+  pg: 'postgres',
+  '@electric-sql/pglite': 'pglite',
+};
+
+const test = String.raw`\.test\.ts$`;
+const policy = String.raw`^src/.*/policy\.ts$`;
+const driver = `^node_modules/(@types/)?(${Object.keys(drivers).join('|')})/`;
+
+const folders = (names) => `^src/(${names.join('|')})/`;
+
+const importsGoDown = layers.slice(1).map((layer, index) => ({
+  name: `imports-go-down-from-${layer.join('-')}`,
+  comment: `What is above ${layer.join(', ')} imports them, not the other way round.`,
+  severity: 'error',
+  from: { path: folders(layer), pathNot: test },
+  to: { path: folders(layers.slice(0, index + 1).flat()) },
+}));
+
+const driversAtHome = Object.entries(drivers).map(([name, folder]) => ({
+  name: `${folder}-driver-at-home`,
+  comment: `${name} is imported only in a folder named ${folder}.`,
+  severity: 'error',
+  from: { path: '^src/', pathNot: [`/${folder}/`, test] },
+  to: { path: `^node_modules/(@types/)?${name}/` },
+}));
+
+module.exports = {
+  forbidden: [
+    {
+      name: 'no-circles',
+      severity: 'error',
+      from: {},
+      to: { circular: true },
+    },
+    {
+      name: 'no-circles-of-folders',
+      comment: 'Folders of one layer may import each other, in one direction.',
+      severity: 'error',
+      scope: 'folder',
+      from: { path: '^(src/[^/]+)' },
+      to: { circular: true, pathNot: '^$1(/|$)' },
+    },
+    ...importsGoDown,
+    ...driversAtHome,
+    {
+      name: 'observe-imports-none',
+      comment: 'Everybody may log and count, so that what logs and counts knows nobody.',
+      severity: 'error',
+      from: { path: '^src/observe/', pathNot: test },
+      to: { path: '^src/', pathNot: '^src/observe/' },
+    },
+    {
+      name: 'engine-knows-no-target',
+      severity: 'error',
+      from: { path: '^src/engine/', pathNot: test },
+      to: { path: '^src/(targets|actors|boundary)/' },
+    },
+    {
+      name: 'policy-does-no-io',
+      comment: 'A policy decides from saved history alone: no driver and no database handle.',
+      severity: 'error',
+      from: { path: policy },
+      to: { path: [driver, '^src/storage/(postgres|pglite)/', '^src/(requests|registry|boundary|targets|keys)/'] },
+    },
+    {
+      name: 'policy-asks-nothing-of-node',
+      severity: 'error',
+      from: { path: policy },
+      to: { dependencyTypes: ['core'] },
+    },
+    {
+      name: 'nothing-imports-an-entry',
+      comment: 'The entries are for those outside. Inside, import the file that holds the subject.',
+      severity: 'error',
+      from: { path: '^src/', pathNot: test },
+      to: { path: String.raw`^src/(index|guard)\.ts$` },
+    },
+    {
+      name: 'only-testing-is-for-tests',
+      comment: 'The conformance kit ships to authors of targets; the product does not run it.',
+      severity: 'error',
+      from: { path: '^src/', pathNot: ['^src/testing/', test] },
+      to: { path: ['^src/testing/', '^test/', test] },
+    },
+    {
+      name: 'only-what-is-installed',
+      comment: 'What src imports at run time is installed with the package.',
+      severity: 'error',
+      from: { path: '^src/', pathNot: test },
+      to: {
+        dependencyTypes: ['npm-dev', 'npm-no-pkg', 'npm-unknown', 'unknown', 'undetermined'],
+        dependencyTypesNot: ['type-only'],
+      },
+    },
+    {
+      name: 'resolves',
+      severity: 'error',
+      from: {},
+      to: { couldNotResolve: true },
+    },
+  ],
+  options: {
+    tsConfig: { fileName: 'tsconfig.json' },
+    tsPreCompilationDeps: true,
+    doNotFollow: { path: 'node_modules' },
+    enhancedResolveOptions: { exportsFields: ['exports'], conditionNames: ['types', 'import', 'node', 'default'] },
+  },
+};
