@@ -1,0 +1,137 @@
+/** Takes ownership of requests, and nothing else: the status stays (EX-2), and no transaction is left open. */
+import { sql } from 'kysely';
+import { type Queries, recordset, uuids } from '../storage/database.js';
+import { LEASE_SECONDS, type Lease, type RequestRow } from './request.js';
+import { RequestRefusedError, unknownRequest } from './request-error.js';
+
+export interface Claimed {
+  readonly lease: Lease;
+  readonly request: RequestRow;
+}
+
+export interface WorkflowName {
+  readonly workflow: string;
+  readonly version: number;
+}
+
+export interface ClaimDue {
+  readonly owner: string;
+  readonly limit: number;
+  /** Only these are claimed; requests of any other workflow or version are left alone. */
+  readonly workflows: readonly WorkflowName[];
+  /** Requests that this worker has found it cannot advance. */
+  readonly except: readonly string[];
+}
+
+/**
+ * Claims what is due and free, oldest first. Rows that another worker is claiming are skipped, so that workers never wait for
+ * each other. The deadline is compared with a clock read once before the scan, which an index can use; leases with one read
+ * after the row is locked.
+ */
+export async function claimDue(queries: Queries, claim: ClaimDue): Promise<readonly Claimed[]> {
+  const { db, t } = queries;
+  const names = claim.workflows.map(({ workflow, version }) => ({ workflow, version }));
+  const { rows } = await sql<RequestRow & { taken_over_from: string | null }>`
+    WITH due AS MATERIALIZED (
+      SELECT r.id, r.lease_owner AS taken_over_from
+        FROM ${t.requests} r
+       WHERE r.status IN ('approved', 'running', 'waiting', 'retry_wait')
+         AND coalesce(r.next_attempt_at, r.created_at) <= (SELECT clock_timestamp())
+         AND (r.lease_owner IS NULL OR r.lease_expires_at <= clock_timestamp())
+         AND (r.workflow, r.workflow_version) IN (
+               SELECT x.workflow, x.version
+                 FROM jsonb_to_recordset(${recordset(names)}) AS x (workflow text, version integer))
+         AND r.id <> ALL (${uuids(claim.except)})
+       ORDER BY coalesce(r.next_attempt_at, r.created_at), r.id
+       LIMIT ${claim.limit}::integer
+         FOR UPDATE SKIP LOCKED
+    ), claimed AS (
+      UPDATE ${t.requests} r
+         SET lease_owner = ${claim.owner}::text,
+             lease_generation = r.lease_generation + 1,
+             lease_expires_at = clock_timestamp() + make_interval(secs => ${LEASE_SECONDS}::integer),
+             heartbeat_at = clock_timestamp()
+        FROM due
+       WHERE r.id = due.id
+      RETURNING r.*, due.taken_over_from
+    ), logged AS (
+      INSERT INTO ${t.events} (request_id, event, actor, detail)
+      SELECT id, 'taken_over', ${claim.owner}::text,
+             jsonb_build_object('from', taken_over_from, 'lease_generation', lease_generation)
+        FROM claimed WHERE taken_over_from IS NOT NULL
+    )
+    SELECT * FROM claimed ORDER BY coalesce(next_attempt_at, created_at), id`.execute(db);
+  return rows.map((request) => ({ lease: leaseOf(request, claim.owner), request }));
+}
+
+/**
+ * Claims one request by its id, or says why not. Call it inside a transaction.
+ * @throws RequestRefusedError UNKNOWN_REQUEST, LEASED (owner and expiry), NOT_DUE (when) or WRONG_STATUS.
+ */
+export async function claimOne(tx: Queries, id: string, owner: string): Promise<Claimed> {
+  const { rows } = await sql<RequestRow & { is_leased: boolean; is_early: boolean }>`
+    WITH locked AS MATERIALIZED (SELECT * FROM ${tx.t.requests} WHERE id = ${id}::uuid FOR UPDATE)
+    SELECT locked.*, coalesce(lease_expires_at > clock_timestamp(), false) AS is_leased,
+           coalesce(next_attempt_at > clock_timestamp(), false) AS is_early
+      FROM locked`.execute(tx.db);
+  const request = rows[0];
+  if (request === undefined) throw unknownRequest(id);
+  refuseUnclaimable(request);
+  const { rows: claimed } = await sql<RequestRow>`
+    WITH claimed AS (
+      UPDATE ${tx.t.requests}
+         SET lease_owner = ${owner}::text,
+             lease_generation = lease_generation + 1,
+             lease_expires_at = clock_timestamp() + make_interval(secs => ${LEASE_SECONDS}::integer),
+             heartbeat_at = clock_timestamp()
+       WHERE id = ${id}::uuid
+      RETURNING *
+    ), logged AS (
+      INSERT INTO ${tx.t.events} (request_id, event, actor, detail)
+      SELECT id, 'taken_over', ${owner}::text,
+             jsonb_build_object('from', ${request.lease_owner}::text, 'lease_generation', lease_generation)
+        FROM claimed WHERE ${request.lease_owner}::text IS NOT NULL
+    )
+    SELECT * FROM claimed`.execute(tx.db);
+  const row = claimed[0] as RequestRow;
+  return { lease: leaseOf(row, owner), request: row };
+}
+
+function refuseUnclaimable(request: RequestRow & { is_leased: boolean; is_early: boolean }): void {
+  const { id, status } = request;
+  if (request.is_leased) {
+    throw new RequestRefusedError(
+      'LEASED',
+      `Request ${id} is being worked on by ${request.lease_owner} until ${request.lease_expires_at?.toISOString()} at least: wait for it.`,
+      id,
+    );
+  }
+  if ((status === 'retry_wait' || status === 'waiting') && request.is_early) {
+    throw new RequestRefusedError(
+      'NOT_DUE',
+      `Request ${id} is in ${status} until ${request.next_attempt_at?.toISOString()}: run it again then.`,
+      id,
+    );
+  }
+  if (!['approved', 'running', 'waiting', 'retry_wait'].includes(status)) {
+    throw new RequestRefusedError('WRONG_STATUS', `Request ${id} is ${status}: ${advice(request)}`, id);
+  }
+}
+
+function advice(request: RequestRow): string {
+  switch (request.status) {
+    case 'submitted':
+    case 'awaiting_approval':
+      return `it has to be approved first, with expunge approve ${request.id} --inventory-digest ${request.inventory_digest ?? 'HEX'}.`;
+    case 'blocked':
+      return `${request.blocked_reason ?? 'a person has to look'}; expunge unblock ${request.id} lets it go on.`;
+    case 'held':
+      return `it goes on when its hold ends, or with expunge hold ${request.id} --end.`;
+    default:
+      return 'there is nothing left to do.';
+  }
+}
+
+function leaseOf(request: RequestRow, owner: string): Lease {
+  return { requestId: request.id, owner, generation: request.lease_generation };
+}
