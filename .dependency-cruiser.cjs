@@ -24,6 +24,7 @@ const test = String.raw`\.test\.ts$`;
 const policy = String.raw`^src/.*/policy\.ts$`;
 const driver = `^node_modules/(@types/)?(${Object.keys(drivers).join('|')})/`;
 
+/** @param {string[]} names */
 const folders = (names) => `^src/(${names.join('|')})/`;
 
 const importsGoDown = layers.slice(1).map((layer, index) => ({
@@ -42,6 +43,7 @@ const driversAtHome = Object.entries(drivers).map(([name, folder]) => ({
   to: { path: `^node_modules/(@types/)?${name}/` },
 }));
 
+/** @type {import('dependency-cruiser').IConfiguration} */
 module.exports = {
   forbidden: [
     {
