@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { JsonObject, JsonValue } from '../storage/json.js';
-import { canonicalBytes, canonicalJson, MAX_JSON_DEPTH, NotPlainJsonError, sha256Hex } from './canonical-json.js';
+import { NotPlainJsonError } from '../storage/plain-json.js';
+import { canonicalBytes, canonicalJson, sha256Hex } from './canonical-json.js';
 
 /** Plain JSON with well-formed Unicode of every plane; -0 is left to a test of its own. */
 const anyJson = fc
@@ -64,7 +65,7 @@ describe('canonicalJson', () => {
   });
 
   it.each([
-    [333333333.33333329, '333333333.3333333'],
+    [1e9 / 3, '333333333.3333333'],
     [1e30, '1e+30'],
     [4.5, '4.5'],
     [2e-3, '0.002'],
@@ -89,65 +90,9 @@ function withKeysSorted(value: JsonValue): JsonValue {
   return mapMembers(value, withKeysSorted, (entries) => entries.sort(([left], [right]) => (left < right ? -1 : 1)));
 }
 
-class Point {
-  readonly x = 1;
-}
-
-function cycle(): unknown {
-  const value: Record<string, unknown> = {};
-  value.deep = [value];
-  return value;
-}
-
-function nested(depth: number): unknown {
-  let value: unknown = 1;
-  for (let level = 0; level < depth; level += 1) value = [value];
-  return value;
-}
-
-const sparse: unknown[] = [1];
-sparse[2] = 3;
-
-describe('what is not plain JSON', () => {
-  it.each<[string, unknown, string]>([
-    ['undefined', undefined, '$'],
-    ['an undefined member', { a: { b: undefined } }, '$.a.b'],
-    ['an undefined element', [1, undefined], '$[1]'],
-    ['NaN', { n: NaN }, '$.n'],
-    ['Infinity', [[-Infinity]], '$[0][0]'],
-    ['a BigInt', 1n, '$'],
-    ['a function', { f: () => 1 }, '$.f'],
-    ['a symbol', Symbol('s'), '$'],
-    ['a symbol key', { [Symbol('s')]: 1 }, '$'],
-    ['a Date', { at: new Date(0) }, '$.at'],
-    ['a class instance', { p: new Point() }, '$.p'],
-    ['a Map', new Map(), '$'],
-    ['a Buffer', Buffer.from('a'), '$'],
-    ['a boxed string', Object('a'), '$'],
-    ['a toJSON method', { toJSON: () => 'other' }, '$.toJSON'],
-    ['a getter', Object.defineProperty({}, 'g', { get: () => 1, enumerable: true }), '$.g'],
-    ['a hidden property', Object.defineProperty({}, 'h', { value: 1 }), '$.h'],
-    ['a sparse array', sparse, '$'],
-    ['an array with a property', Object.assign([1], { extra: 1 }), '$'],
-    ['a hole made up for by a property', Object.assign(new Array(1), { extra: 1 }), '$'],
-    ['a lone surrogate', { s: 'a\ud800' }, '$.s'],
-    ['a lone surrogate in a key', { 'a\udc00': 1 }, '$'],
-    ['a cycle', cycle(), '$.deep[0]'],
-    ['nesting without end', nested(MAX_JSON_DEPTH + 1), '$[0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0]…'],
-  ])('refuses %s and says where', (_name, value, path) => {
-    expect(() => canonicalJson(value as JsonValue)).toThrow(NotPlainJsonError);
-    expect(() => canonicalJson(value as JsonValue)).toThrow(`The value at ${path} is`);
-  });
-
-  it('WF-2: prints neither a value nor a key that is no plain name', () => {
-    const refuse = (): string => canonicalJson({ 'jane@example.com': { s: 'secret\ud800' } });
-    expect(refuse).toThrow('The value at $[?].s is');
-    expect(refuse).not.toThrow(/secret/);
-  });
-
-  it('accepts the deepest nesting that is allowed', () => {
-    expect(canonicalJson(nested(MAX_JSON_DEPTH) as JsonValue)).toHaveLength(2 * MAX_JSON_DEPTH + 1);
-  });
+it('refuses what is not plain JSON, before anything is printed', () => {
+  expect(() => canonicalJson({ at: new Date(0) } as unknown as JsonValue)).toThrow(NotPlainJsonError);
+  expect(() => canonicalBytes({ at: undefined } as unknown as JsonValue)).toThrow(NotPlainJsonError);
 });
 
 describe('bytes and hashes', () => {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../storage/json.js';
-import { NotPlainJsonError } from './canonical-json.js';
+import { NotPlainJsonError } from '../storage/plain-json.js';
 import {
   commitment,
   inventoryDigest,

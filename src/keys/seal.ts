@@ -4,9 +4,9 @@
  */
 import { CompactEncrypt, compactDecrypt, decodeProtectedHeader } from 'jose';
 import { z } from 'zod';
-import { canonicalBytes } from '../evidence/canonical-json.js';
 import { ExpungeError, type ErrorOutcome } from '../observe/expunge-error.js';
 import type { JsonValue } from '../storage/json.js';
+import { assertPlainJson } from '../storage/plain-json.js';
 import { keyIdSchema } from './key-file.js';
 import type { KeyRing } from './key-ring.js';
 
@@ -43,7 +43,8 @@ export interface Sealed {
  */
 export async function seal(ring: KeyRing, part: string, requestId: string, value: JsonValue): Promise<Sealed> {
   const { id, key } = ring.sealingKey();
-  const sealed = await new CompactEncrypt(canonicalBytes(value))
+  assertPlainJson(value);
+  const sealed = await new CompactEncrypt(Buffer.from(JSON.stringify(value), 'utf8'))
     .setProtectedHeader({
       alg: ALGORITHM,
       enc: ENCRYPTION,

@@ -1,4 +1,4 @@
-import type { NormaliseResult } from './normalise.js';
+import type { NormaliseResult } from './normaliser.js';
 
 /**
  * E-mail addresses, version 1: surrounding space is dropped, the whole is composed (NFC), the domain is in lower case, and

@@ -4,18 +4,8 @@
  * A reference is made from the normalised value and names the normaliser and its version. A rule is therefore never
  * changed: a better one is a new version beside the old, because the references in the registry were made by the old.
  */
+import type { Normaliser } from './normaliser.js';
 import { normaliseEmail } from './normalise-email.js';
-
-/** The value in its one spelling, or what makes it unreadable, as the end of the sentence "The identifier x …". */
-export type NormaliseResult = { readonly value: string } | { readonly unreadable: string };
-
-/** One version of one rule. Pure, the same on every machine and runtime, and idempotent. */
-export interface Normaliser {
-  readonly name: 'exact' | 'email' | 'email-folded';
-  readonly version: number;
-  /** @param value - well-formed Unicode of bounded length. */
-  normalise(value: string): NormaliseResult;
-}
 
 /** Every character counts, surrounding space included: what an internal id needs. */
 const exact: Normaliser = { name: 'exact', version: 1, normalise: (value) => ({ value }) };
