@@ -39,10 +39,18 @@ export async function approve(
   const request = await lockRequest(tx, approval.requestId);
   if (request === null) throw unknownRequest(approval.requestId);
   if (request.status !== 'submitted' && request.status !== 'awaiting_approval') {
-    throw refuse('NOT_AWAITING_APPROVAL', request, `is ${request.status} and not awaiting approval: expunge show ${request.id} tells its state.`);
+    throw refuse(
+      'NOT_AWAITING_APPROVAL',
+      request,
+      `is ${request.status} and not awaiting approval: expunge show ${request.id} tells its state.`,
+    );
   }
   if (isSameOperator(approval.approvedBy, request.requested_by)) {
-    throw refuse('APPROVER_IS_REQUESTER', request, 'was requested by the same person: somebody else has to approve it.');
+    throw refuse(
+      'APPROVER_IS_REQUESTER',
+      request,
+      'was requested by the same person: somebody else has to approve it.',
+    );
   }
   const inventory = await currentInventory(tx, request);
   if (inventory === null || inventory.inventory_digest !== approval.inventoryDigest) {
@@ -57,7 +65,9 @@ export async function approve(
 }
 
 async function lockRequest(tx: Queries, id: string): Promise<RequestRow | null> {
-  const { rows } = await sql<RequestRow>`SELECT * FROM ${tx.t.requests} WHERE id = ${id}::uuid FOR UPDATE`.execute(tx.db);
+  const { rows } = await sql<RequestRow>`SELECT * FROM ${tx.t.requests} WHERE id = ${id}::uuid FOR UPDATE`.execute(
+    tx.db,
+  );
   return rows[0] ?? null;
 }
 
@@ -111,6 +121,10 @@ async function insertApproval(tx: Queries, approval: Approval, request: RequestR
   };
 }
 
-function refuse(code: ConstructorParameters<typeof RequestRefusedError>[0], request: RequestRow, what: string): RequestRefusedError {
+function refuse(
+  code: ConstructorParameters<typeof RequestRefusedError>[0],
+  request: RequestRow,
+  what: string,
+): RequestRefusedError {
   return new RequestRefusedError(code, `Request ${request.id} ${what}`, request.id);
 }

@@ -37,7 +37,11 @@ export async function cancel(
 ): Promise<OrderResult> {
   const snapshot = await lockLive(tx, order.requestId);
   if (snapshot.request.standing_order === 'cancel') {
-    throw new RequestRefusedError('ORDER_STANDS', `Request ${order.requestId} is being cancelled already: wait for its worker.`, order.requestId);
+    throw new RequestRefusedError(
+      'ORDER_STANDS',
+      `Request ${order.requestId} is being cancelled already: wait for its worker.`,
+      order.requestId,
+    );
   }
   mayCancel(snapshot);
   await insertOrder(tx, 'cancel', order, null);
@@ -63,7 +67,11 @@ export async function hold(tx: Queries, order: Order, until: Date | null): Promi
     );
   }
   if (until !== null && until <= snapshot.now) {
-    throw new RequestRefusedError('INVALID_ORDER', `The hold would end at ${until.toISOString()}, which is past: give a later time.`, order.requestId);
+    throw new RequestRefusedError(
+      'INVALID_ORDER',
+      `The hold would end at ${until.toISOString()}, which is past: give a later time.`,
+      order.requestId,
+    );
   }
   await insertOrder(tx, 'hold', order, until);
   const isFree = snapshot.ownership === 'free';
@@ -80,7 +88,11 @@ export async function hold(tx: Queries, order: Order, until: Date | null): Promi
 export async function endHold(tx: Queries, requestId: string, endedBy: string): Promise<OrderResult> {
   const snapshot = await lockLive(tx, requestId);
   if (snapshot.request.standing_order !== 'hold') {
-    throw new RequestRefusedError('WRONG_STATUS', `Request ${requestId} is ${snapshot.request.status} and not held.`, requestId);
+    throw new RequestRefusedError(
+      'WRONG_STATUS',
+      `Request ${requestId} is ${snapshot.request.status} and not held.`,
+      requestId,
+    );
   }
   await liftHolds(tx, [requestId], endedBy);
   return { id: requestId, status: snapshot.request.held_status ?? snapshot.request.status, pending_with: null };
@@ -125,7 +137,11 @@ async function lockLive(tx: Queries, requestId: string): Promise<LockedSnapshot>
   if (snapshot === undefined) throw unknownRequest(requestId);
   const { status } = snapshot.request;
   if (status === 'completed' || status === 'cancelled') {
-    throw new RequestRefusedError('WRONG_STATUS', `Request ${requestId} is ${status}: nothing about it can be changed.`, requestId);
+    throw new RequestRefusedError(
+      'WRONG_STATUS',
+      `Request ${requestId} is ${status}: nothing about it can be changed.`,
+      requestId,
+    );
   }
   return snapshot;
 }

@@ -9,7 +9,10 @@ export async function release(queries: Queries, leases: readonly Lease[]): Promi
   if (leases.length === 0) return new Set();
   const { db, t } = queries;
   const { rows } = await sql<{ id: string }>`
-    WITH ${owned(t, leases.map((lease) => ({ lease })))}
+    WITH ${owned(
+      t,
+      leases.map((lease) => ({ lease })),
+    )}
     UPDATE ${t.requests} r
        SET lease_owner = NULL, lease_expires_at = NULL
       FROM owned

@@ -15,7 +15,10 @@ export async function renew(
   return database.transaction(async ({ db, t }) => {
     await sql`SELECT set_config('lock_timeout', ${LOCK_TIMEOUT}::text, true)`.execute(db);
     const { rows } = await sql<{ id: string }>`
-      WITH ${owned(t, leases.map((lease) => ({ lease })))}
+      WITH ${owned(
+        t,
+        leases.map((lease) => ({ lease })),
+      )}
       UPDATE ${t.requests} r
          SET lease_expires_at = clock_timestamp() + make_interval(secs => ${LEASE_SECONDS}::integer),
              heartbeat_at = clock_timestamp()

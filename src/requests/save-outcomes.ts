@@ -16,7 +16,12 @@ export type SavedOutcome =
     }
   | { readonly kind: 'postponed'; readonly why: string; readonly delaySeconds: number }
   | { readonly kind: 'failed'; readonly error: string; readonly retryable: boolean }
-  | { readonly kind: 'revised'; readonly why: string; readonly inventory: JsonObject; readonly inventoryDigest: string };
+  | {
+      readonly kind: 'revised';
+      readonly why: string;
+      readonly inventory: JsonObject;
+      readonly inventoryDigest: string;
+    };
 
 export interface OutcomeToSave {
   readonly lease: Lease;

@@ -89,13 +89,17 @@ async function insertParts(tx: Queries, requests: readonly NewRequest[]): Promis
     await sql`
       INSERT INTO ${tx.t.sealed} (request_id, part, key_id, sealed)
       SELECT x.id, x.part, x."keyId", x.sealed
-        FROM jsonb_to_recordset(${recordset(sealed)}) AS x (id uuid, part text, "keyId" text, sealed text)`.execute(tx.db);
+        FROM jsonb_to_recordset(${recordset(sealed)}) AS x (id uuid, part text, "keyId" text, sealed text)`.execute(
+      tx.db,
+    );
   }
   await sql`
     INSERT INTO ${tx.t.events} (request_id, event, actor, detail)
     SELECT r.id, 'submitted', r.requested_by, jsonb_build_object('inventory_digest', r.inventory_digest)
       FROM ${tx.t.requests} r
-      JOIN jsonb_to_recordset(${recordset(requests.map(({ id }) => ({ id })))}) AS x (id uuid) ON x.id = r.id`.execute(tx.db);
+      JOIN jsonb_to_recordset(${recordset(requests.map(({ id }) => ({ id })))}) AS x (id uuid) ON x.id = r.id`.execute(
+    tx.db,
+  );
 }
 
 async function findStanding(tx: Queries, requests: readonly NewRequest[]): Promise<Map<string, SubmitResult>> {

@@ -21,7 +21,12 @@ export type TransitionResult =
   /** This stage is to be run now. */
   | { readonly kind: 'current'; readonly stage: StageRow; readonly snapshot: Snapshot }
   /** The next stage exists and waits, or an order holds it; ownership was given back. */
-  | { readonly kind: 'waiting'; readonly status: RequestStatus; readonly until: Date | null; readonly why: string | null }
+  | {
+      readonly kind: 'waiting';
+      readonly status: RequestStatus;
+      readonly until: Date | null;
+      readonly why: string | null;
+    }
   | { readonly kind: 'ended'; readonly status: 'completed' | 'cancelled' }
   /** The lease was not valid, or the row is no longer the current one: nothing was changed (EX-13, EX-15). */
   | { readonly kind: 'stale' }
@@ -101,7 +106,10 @@ function plan(snapshot: Snapshot, current: StageRow | null, decision: Decision):
   const held = request.standing_order === 'hold' && decision.kind !== 'end';
   if (decision.kind === 'resume') {
     if (current === null || current.status === 'completed') {
-      throw new RecordIntegrityError(`Request ${request.id} was to resume a stage and has none that is unfinished.`, request.id);
+      throw new RecordIntegrityError(
+        `Request ${request.id} was to resume a stage and has none that is unfinished.`,
+        request.id,
+      );
     }
     return { snapshot, decision, current, closesUnfinished: false, next: null, status: 'running', held };
   }

@@ -80,7 +80,10 @@ function isRefusal(error: unknown): boolean {
 
 function statementsFor(database: Database, role: string): string[] {
   const schema = quote(database.schema);
-  const lines = [`GRANT USAGE ON SCHEMA ${schema} TO ${role}`, `GRANT SELECT ON ${schema}.schema_migrations TO ${role}`];
+  const lines = [
+    `GRANT USAGE ON SCHEMA ${schema} TO ${role}`,
+    `GRANT SELECT ON ${schema}.schema_migrations TO ${role}`,
+  ];
   for (const { privilege, on } of grants[role] ?? []) {
     lines.push(`GRANT ${privilege} ON ${on.map((table) => `${schema}.${TABLES[table]}`).join(', ')} TO ${role}`);
   }

@@ -1,0 +1,173 @@
+/** The workflows that a program knows, and the rules that they make for the record. */
+import { isExpungeError } from '../observe/expunge-error.js';
+import type { Queries } from '../storage/database.js';
+import type { Decision } from '../requests/decision.js';
+import type { InventoryRow, RequestRow } from '../requests/request.js';
+import { RecordIntegrityError, RequestRefusedError } from '../requests/request-error.js';
+import type { Snapshot } from '../requests/snapshot.js';
+import type { Ending, TransitionRules } from '../requests/transition.js';
+import { HistoryError, rebuildHistory } from './history.js';
+import type { PolicyInput, Workflow } from './workflow.js';
+
+export class RegisteredWorkflows implements TransitionRules {
+  readonly #workflows: ReadonlyMap<string, Workflow>;
+
+  /** @param workflows - every version of which a request may still live. */
+  constructor(workflows: readonly Workflow[]) {
+    this.#workflows = new Map(workflows.map((workflow) => [key(workflow.name, workflow.version), workflow]));
+  }
+
+  get all(): readonly Workflow[] {
+    return [...this.#workflows.values()];
+  }
+
+  /** @throws RequestRefusedError UNREGISTERED_VERSION: such a request is left alone (EX-27). */
+  of(request: RequestRow): Workflow {
+    const workflow = this.#workflows.get(key(request.workflow, request.workflow_version));
+    if (workflow !== undefined) return workflow;
+    throw new RequestRefusedError(
+      'UNREGISTERED_VERSION',
+      `Request ${request.id} is of workflow ${request.workflow} version ${request.workflow_version}, which this program does not have: use the program that has it.`,
+      request.id,
+    );
+  }
+
+  /** The decision that saved history leads to. Verifies digests, the chain and every earlier decision first. */
+  decide(snapshot: Snapshot): Decision {
+    const { request } = snapshot;
+    const workflow = this.of(request);
+    this.requireRunnable(snapshot);
+    const history = rebuildHistory(snapshot);
+    const last = history.at(-1);
+    if (last === undefined && request.status !== 'approved' && request.standing_order !== 'cancel') {
+      throw new RecordIntegrityError(
+        `Request ${request.id} is ${request.status} and has no stage: a second beginning is never made up, so a person has to look.`,
+        request.id,
+      );
+    }
+    const isCancelled = request.standing_order === 'cancel';
+    if (last !== undefined && last.status !== 'completed' && !isCancelled) {
+      if (workflow.handlers[last.stage] === undefined) throw unknownStage(request, last.id, last.stage);
+      return { kind: 'resume' };
+    }
+    const closed = last === undefined || last.status === 'completed' ? history : closeCancelled(history);
+    const decision = guarded(request, () => workflow.policy.decide(inputOf(snapshot, closed, isCancelled)));
+    if (decision.kind === 'enter' && workflow.handlers[decision.stage] === undefined) {
+      throw unknownStage(request, request.id, decision.stage);
+    }
+    return withNext(decision, snapshot);
+  }
+
+  /** @throws RequestRefusedError POINT_OF_NO_RETURN */
+  requireCancellable(snapshot: Snapshot): void {
+    const { request } = snapshot;
+    const workflow = this.of(request);
+    for (const inventory of snapshot.inventories) this.verifyInventory(request, inventory);
+    const history = rebuildHistory(snapshot);
+    if (guarded(request, () => workflow.policy.mayCancel(inputOf(snapshot, history, false)))) return;
+    throw new RequestRefusedError(
+      'POINT_OF_NO_RETURN',
+      `Request ${request.id} is past its point of no return: it can be held, and it will be finished.`,
+      request.id,
+    );
+  }
+
+  /**
+   * Everything that can be checked before a request is claimed.
+   * @throws RequestRefusedError where this program cannot run it as it was approved; RecordIntegrityError where rows do not fit.
+   */
+  requireRunnable(snapshot: Snapshot): void {
+    const { request, inventories } = snapshot;
+    const workflow = this.of(request);
+    for (const inventory of inventories) this.verifyInventory(request, inventory);
+    const current = inventories.find(({ inventory_digest }) => inventory_digest === request.inventory_digest);
+    if (current !== undefined) workflow.requireRunnable?.(request, current.inventory);
+  }
+
+  /** Verifies one stored inventory against its digest, as approval does. */
+  verifyInventory(request: RequestRow, inventory: InventoryRow): void {
+    if (this.of(request).digest(request, inventory.inventory) === inventory.inventory_digest) return;
+    throw new RecordIntegrityError(
+      `Revision ${inventory.revision} of the inventory of request ${request.id} does not have its stored digest: a person has to look.`,
+      request.id,
+    );
+  }
+
+  async end(tx: Queries, endings: readonly Ending[]): Promise<void> {
+    for (const workflow of this.all) {
+      const own = endings.filter(({ snapshot }) => this.of(snapshot.request) === workflow);
+      if (own.length > 0) await workflow.end?.(tx, own);
+    }
+  }
+}
+
+function key(name: string, version: number): string {
+  return `${name} ${version}`;
+}
+
+/** What the history will be once the cancel has closed its last stage. */
+function closeCancelled(history: ReturnType<typeof rebuildHistory>): ReturnType<typeof rebuildHistory> {
+  const last = history.at(-1);
+  if (last === undefined) return history;
+  return [...history.slice(0, -1), { ...last, status: 'completed', result: { cancelled: true } }];
+}
+
+function inputOf(snapshot: Snapshot, history: PolicyInput['history'], isCancelled: boolean): PolicyInput {
+  const { request, inventories, orders } = snapshot;
+  const current = inventories.find(({ inventory_digest }) => inventory_digest === request.inventory_digest);
+  if (current === undefined) {
+    throw new RecordIntegrityError(
+      `Request ${request.id} has no inventory of its digest: a person has to look.`,
+      request.id,
+    );
+  }
+  const unblocks = orders.filter(({ kind }) => kind === 'unblock');
+  return {
+    requestId: request.id,
+    target: request.target,
+    now: snapshot.now,
+    inventory: current.inventory,
+    inventoryDigest: current.inventory_digest,
+    history,
+    isCancelled,
+    unblockedAt: unblocks.at(-1)?.ordered_at ?? null,
+  };
+}
+
+/** Every transition says what it leads to; history is checked against it. */
+function withNext(decision: Exclude<Decision, { kind: 'resume' }>, snapshot: Snapshot): Decision {
+  if (decision.kind === 'end') return { ...decision, transition: { ...decision.transition, next: null } };
+  const { stage, place } = decision;
+  return {
+    ...decision,
+    inputs: { ...decision.inputs, inventory_digest: snapshot.request.inventory_digest },
+    transition: { ...decision.transition, next: { stage, place } },
+  };
+}
+
+function guarded<T>(request: RequestRow, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof HistoryError) {
+      throw new RecordIntegrityError(
+        `Stage ${error.stageId} of request ${request.id} ${error.message}: a person has to look.`,
+        request.id,
+        { cause: error },
+      );
+    }
+    throw error;
+  }
+}
+
+function unknownStage(request: RequestRow, stageId: string, stage: string): RecordIntegrityError {
+  return new RecordIntegrityError(
+    `Stage ${stageId} (${stage}) of request ${request.id} is unknown to workflow ${request.workflow} version ${request.workflow_version}: a person has to look.`,
+    request.id,
+  );
+}
+
+/** Whether an error means that the request is to be left alone, not blocked. */
+export function isUnregistered(error: unknown): boolean {
+  return isExpungeError(error, 'UNREGISTERED_VERSION');
+}

@@ -1,0 +1,160 @@
+/** Calls one handler for the requests that stand at its stage, and sorts what came of it. */
+import { describeError } from '../observe/describe-error.js';
+import type { Lease, StageRow } from '../requests/request.js';
+import type { SavedOutcome } from '../requests/save-outcomes.js';
+import { saveProgress } from '../requests/save-progress.js';
+import type { Snapshot } from '../requests/snapshot.js';
+import type { Database, Queries } from '../storage/database.js';
+import { rebuildHistory } from './history.js';
+import type { LeaseKeeper } from './lease-keeper.js';
+import type { HandlerContext, Outcome, StageProgress, StageRun, Workflow } from './workflow.js';
+
+export interface StageToRun {
+  readonly lease: Lease;
+  /** Handler calls that this run has made for the request, this one included. */
+  readonly calls: number;
+  readonly stage: StageRow;
+  readonly snapshot: Snapshot;
+}
+
+export interface FinishedStage extends StageToRun {
+  readonly outcome: SavedOutcome;
+}
+
+export type Commit = (tx: Queries, saved: ReadonlySet<string>) => Promise<void>;
+
+export interface HandlerResult {
+  readonly finished: readonly FinishedStage[];
+  /** An order stands: the transition acts on it. */
+  readonly ordered: readonly StageToRun[];
+  readonly lost: readonly StageToRun[];
+  /** The process is to stop, and the handler said nothing for these. */
+  readonly interrupted: readonly StageToRun[];
+  readonly commit?: Commit;
+}
+
+export interface HandlerEnvironment {
+  readonly database: Database;
+  readonly keeper: LeaseKeeper;
+  readonly signal: AbortSignal;
+}
+
+/** @throws what the handler throws. */
+export async function runHandler(
+  group: readonly StageToRun[],
+  workflow: Workflow,
+  environment: HandlerEnvironment,
+): Promise<HandlerResult> {
+  const stopped = new Map<string, 'ordered' | 'lost'>();
+  const stage = (group[0] as StageToRun).stage.stage;
+  const handler = workflow.handlers[stage];
+  // The rules have checked that it exists before they decided for this stage.
+  if (handler === undefined) throw new Error(`Workflow ${workflow.name} has no handler for ${stage}.`);
+  const answer = await handler(group.map(runOf), contextFor(group, environment, stopped));
+  const sorted = {
+    finished: [] as FinishedStage[],
+    ordered: [] as StageToRun[],
+    lost: [] as StageToRun[],
+    interrupted: [] as StageToRun[],
+  };
+  for (const item of group) {
+    const { requestId } = item.lease;
+    const outcome = answer.outcomes.get(requestId);
+    const stop = stopped.get(requestId);
+    if (stop !== undefined) sorted[stop].push(item);
+    else if (outcome !== undefined) sorted.finished.push({ ...item, outcome: asSaved(workflow, stage, outcome) });
+    else if (environment.signal.aborted) sorted.interrupted.push(item);
+    else sorted.finished.push({ ...item, outcome: asSaved(workflow, stage, forgotten(stage)) });
+  }
+  return answer.commit === undefined ? sorted : { ...sorted, commit: answer.commit };
+}
+
+function runOf({ stage, snapshot }: StageToRun): StageRun {
+  const { request, inventories } = snapshot;
+  const inventory = inventories.find(({ inventory_digest }) => inventory_digest === request.inventory_digest);
+  if (inventory === undefined) throw new Error(`Request ${request.id} has no inventory of its digest.`);
+  // A stage that was created by this very transition is not in the snapshot yet.
+  const history = rebuildHistoryBefore(snapshot, stage);
+  return { request, stage, inventory: inventory.inventory, history };
+}
+
+function rebuildHistoryBefore(snapshot: Snapshot, stage: StageRow): StageRun['history'] {
+  return rebuildHistory(snapshot).filter(({ id }) => id !== stage.id);
+}
+
+function contextFor(
+  group: readonly StageToRun[],
+  { database, keeper, signal }: HandlerEnvironment,
+  stopped: Map<string, 'ordered' | 'lost'>,
+): HandlerContext {
+  const byId = new Map(group.map((item) => [item.lease.requestId, item]));
+  const everyLeaseLost = new AbortController();
+  let held = byId.size;
+  for (const id of byId.keys()) {
+    keeper.signalOf(id).addEventListener('abort', () => {
+      held -= 1;
+      if (held === 0) everyLeaseLost.abort();
+    });
+  }
+  return {
+    signal: AbortSignal.any([signal, everyLeaseLost.signal]),
+    owns: (requestId) => !stopped.has(requestId) && keeper.owns(requestId),
+    save: async (progress) => {
+      for (const id of progress.keys()) if (!keeper.owns(id)) stopped.set(id, 'lost');
+      const rows = progressRows(progress, byId, stopped);
+      if (rows.length === 0) return new Set();
+      const results = await saveProgress(database, rows);
+      for (const [id, result] of results) {
+        if (result !== 'saved') stopped.set(id, result === 'ordered' ? 'ordered' : 'lost');
+      }
+      return new Set([...results].filter(([, result]) => result === 'saved').map(([id]) => id));
+    },
+  };
+}
+
+function progressRows(
+  progress: ReadonlyMap<string, StageProgress>,
+  byId: ReadonlyMap<string, StageToRun>,
+  stopped: ReadonlyMap<string, unknown>,
+) {
+  return [...progress].flatMap(([id, saved]) => {
+    const item = byId.get(id);
+    if (item === undefined || stopped.has(id)) return [];
+    return [{ lease: item.lease, stageId: item.stage.id, ...saved }];
+  });
+}
+
+/**
+ * A visit that could not finish closes as completed, with what hindered it as its result: the policy goes on to the next
+ * target and comes back. Every other stage stays current.
+ */
+function asSaved(workflow: Workflow, stage: string, outcome: Outcome): SavedOutcome {
+  if (outcome.kind === 'completed' || !workflow.visits.has(stage)) return outcome;
+  switch (outcome.kind) {
+    case 'postponed':
+      return {
+        kind: 'completed',
+        result: { state: 'postponed', why: outcome.why },
+        delaySeconds: outcome.delaySeconds,
+      };
+    case 'failed':
+      return { kind: 'completed', result: { state: 'failed', error: outcome.error, retryable: outcome.retryable } };
+    case 'revised':
+      return outcome;
+  }
+}
+
+/** What is saved when a handler threw for a request alone. */
+export function failureOutcome(workflow: Workflow, stage: string, error: unknown): SavedOutcome {
+  const { code, message } = describeError(error);
+  const text = message.includes(code) ? message : `${code}: ${message}`;
+  return asSaved(workflow, stage, { kind: 'failed', error: text, retryable: true });
+}
+
+function forgotten(stage: string): Outcome {
+  return {
+    kind: 'failed',
+    error: `HANDLER_FORGOT: the handler of ${stage} gave no answer for this request`,
+    retryable: true,
+  };
+}

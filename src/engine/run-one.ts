@@ -1,0 +1,55 @@
+/** An operator's run of one request: a batch of one, with refusals in words (OP-4 to OP-7). */
+import type { Log } from '../observe/log.js';
+import { claimOne } from '../requests/claim.js';
+import { unknownRequest } from '../requests/request-error.js';
+import { readSnapshot } from '../requests/snapshot.js';
+import type { Database } from '../storage/database.js';
+import { advance, type RunEnd, type RunObserver } from './advance.js';
+import { LeaseKeeper } from './lease-keeper.js';
+import type { RegisteredWorkflows } from './registered-workflows.js';
+
+/** Handler calls that one run makes before it gives the request back (EX-12). */
+export const CALLS_PER_RUN = 100;
+
+export interface RunOptions {
+  readonly database: Database;
+  readonly workflows: RegisteredWorkflows;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  readonly executorId: string;
+  /** Handler calls; `CALLS_PER_RUN` by default. */
+  readonly budget?: number;
+  readonly observer?: RunObserver;
+}
+
+/**
+ * Runs a request until it ends, waits, or has used its budget. One that has ended already is left exactly as it is (EX-19).
+ * @throws RequestRefusedError where it cannot be claimed or is not this program's; nothing was changed then.
+ */
+export async function runOne(requestId: string, options: RunOptions): Promise<RunEnd> {
+  const { database, workflows } = options;
+  const snapshot = await readSnapshot(database, requestId);
+  if (snapshot === null) throw unknownRequest(requestId);
+  const { status } = snapshot.request;
+  if (status === 'completed' || status === 'cancelled') return { kind: 'ended', status };
+  workflows.requireRunnable(snapshot);
+  const keeper = new LeaseKeeper(options);
+  try {
+    const sentAt = performance.now();
+    const { lease } = await database.transaction((tx) => claimOne(tx, requestId, options.executorId));
+    keeper.keep([lease], sentAt);
+    const ends = await advance([lease], {
+      database,
+      workflows,
+      keeper,
+      log: options.log,
+      signal: options.signal,
+      budget: options.budget ?? CALLS_PER_RUN,
+      onMisfit: 'leave',
+      ...(options.observer === undefined ? {} : { observer: options.observer }),
+    });
+    return ends.get(requestId) ?? { kind: 'interrupted' };
+  } finally {
+    await keeper.close();
+  }
+}
