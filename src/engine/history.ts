@@ -39,6 +39,21 @@ export function rebuildHistory(snapshot: Snapshot): readonly StageRecord[] {
   return chain.map((row) => record(row, snapshot));
 }
 
+/** The rows in the order of their chain; those that are not connected with it come last. For reading: it checks nothing. */
+export function inChainOrder(stages: readonly StageRow[]): readonly StageRow[] {
+  const successors = new Map(stages.map((row) => [row.metadata_json.previous_stage_id ?? null, row]));
+  const chain: StageRow[] = [];
+  for (
+    let row = successors.get(null);
+    row !== undefined && chain.length < stages.length;
+    row = successors.get(row.id)
+  ) {
+    chain.push(row);
+  }
+  const connected = new Set(chain);
+  return [...chain, ...stages.filter((row) => !connected.has(row))];
+}
+
 function follow(snapshot: Snapshot): readonly StageRow[] {
   const { stages } = snapshot;
   const successors = new Map<string | null, StageRow>();

@@ -36,7 +36,9 @@ export class RegisteredWorkflows implements TransitionRules {
   decide(snapshot: Snapshot): Decision {
     const { request } = snapshot;
     const workflow = this.of(request);
-    this.requireRunnable(snapshot);
+    // A plan that has changed is no reason to go on against an operator's cancel.
+    if (request.standing_order === 'cancel') this.#verifyInventories(snapshot);
+    else this.requireRunnable(snapshot);
     const history = rebuildHistory(snapshot);
     const last = history.at(-1);
     if (last === undefined && request.status !== 'approved' && request.standing_order !== 'cancel') {
@@ -62,7 +64,7 @@ export class RegisteredWorkflows implements TransitionRules {
   requireCancellable(snapshot: Snapshot): void {
     const { request } = snapshot;
     const workflow = this.of(request);
-    for (const inventory of snapshot.inventories) this.verifyInventory(request, inventory);
+    this.#verifyInventories(snapshot);
     const history = rebuildHistory(snapshot);
     if (guarded(request, () => workflow.policy.mayCancel(inputOf(snapshot, history, false)))) return;
     throw new RequestRefusedError(
@@ -79,9 +81,13 @@ export class RegisteredWorkflows implements TransitionRules {
   requireRunnable(snapshot: Snapshot): void {
     const { request, inventories } = snapshot;
     const workflow = this.of(request);
-    for (const inventory of inventories) this.verifyInventory(request, inventory);
+    this.#verifyInventories(snapshot);
     const current = inventories.find(({ inventory_digest }) => inventory_digest === request.inventory_digest);
     if (current !== undefined) workflow.requireRunnable?.(request, current.inventory);
+  }
+
+  #verifyInventories({ request, inventories }: Snapshot): void {
+    for (const inventory of inventories) this.verifyInventory(request, inventory);
   }
 
   /** Verifies one stored inventory against its digest, as approval does. */
