@@ -46,10 +46,17 @@ function exactSeconds(duration: Temporal.Duration): number | null {
 export function canEndBefore(one: IsoDuration, other: IsoDuration): boolean {
   if (one.seconds !== null && other.seconds !== null) return one.seconds < other.seconds;
   const [left, right] = [Temporal.Duration.from(one.iso), Temporal.Duration.from(other.iso)];
-  return calendarDays().some((day) => Temporal.Duration.compare(left, right, { relativeTo: day }) < 0);
+  return decisiveDays().some((day) => Temporal.Duration.compare(left, right, { relativeTo: day }) < 0);
 }
 
-/** The days of four years: every length that months and years can have, but for the century without a leap day. */
-function calendarDays(): readonly Temporal.PlainDate[] {
-  return Array.from({ length: 4 * 365 + 1 }, (_, day) => SOME_DAY.add({ days: day }));
+/**
+ * The first and last day of every month in four years. Within a month the difference of two durations only grows, or only
+ * shrinks, with the day on which they begin (later days are cut to the end of a shorter month), so that these have its
+ * extremes; four years have every sequence of months but that around a century without a leap day.
+ */
+function decisiveDays(): readonly Temporal.PlainDate[] {
+  return Array.from({ length: 4 * 12 }, (_, month) => SOME_DAY.add({ months: month })).flatMap((first) => [
+    first,
+    first.with({ day: first.daysInMonth }),
+  ]);
 }
