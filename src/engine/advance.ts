@@ -14,7 +14,8 @@ import type { Database } from '../storage/database.js';
 import { bisect } from './bisect.js';
 import type { LeaseKeeper } from './lease-keeper.js';
 import { isUnregistered, type RegisteredWorkflows } from './registered-workflows.js';
-import { type Commit, failureOutcome, type FinishedStage, runHandler, type StageToRun } from './run-handler.js';
+import { failureOutcome, type FinishedStage, runHandler, type StageToRun } from './run-handler.js';
+import type { Commit } from './workflow.js';
 
 /** How the work on one request ended. Ownership has been given back, unless it was lost. */
 export type RunEnd =

@@ -2,12 +2,12 @@
 import { describeError } from '../observe/describe-error.js';
 import type { Lease, StageRow } from '../requests/request.js';
 import type { SavedOutcome } from '../requests/save-outcomes.js';
-import { saveProgress } from '../requests/save-progress.js';
+import { type Progress, type ProgressResult, saveProgress } from '../requests/save-progress.js';
 import type { Snapshot } from '../requests/snapshot.js';
-import type { Database, Queries } from '../storage/database.js';
+import type { Database } from '../storage/database.js';
 import { rebuildHistory } from './history.js';
 import type { LeaseKeeper } from './lease-keeper.js';
-import type { HandlerContext, Outcome, StageProgress, StageRun, Workflow } from './workflow.js';
+import type { Commit, HandlerContext, Outcome, StageProgress, StageRun, Workflow } from './workflow.js';
 
 export interface StageToRun {
   readonly lease: Lease;
@@ -20,8 +20,6 @@ export interface StageToRun {
 export interface FinishedStage extends StageToRun {
   readonly outcome: SavedOutcome;
 }
-
-export type Commit = (tx: Queries, saved: ReadonlySet<string>) => Promise<void>;
 
 export interface HandlerResult {
   readonly finished: readonly FinishedStage[];
@@ -99,17 +97,34 @@ function contextFor(
   return {
     signal: AbortSignal.any([signal, everyLeaseLost.signal]),
     owns: (requestId) => !stopped.has(requestId) && keeper.owns(requestId),
-    save: async (progress) => {
+    save: async (progress, commit) => {
       for (const id of progress.keys()) if (!keeper.owns(id)) stopped.set(id, 'lost');
       const rows = progressRows(progress, byId, stopped);
       if (rows.length === 0) return new Set();
-      const results = await saveProgress(database, rows);
+      const results = await saveWith(database, rows, commit);
       for (const [id, result] of results) {
         if (result !== 'saved') stopped.set(id, result === 'ordered' ? 'ordered' : 'lost');
       }
-      return new Set([...results].filter(([, result]) => result === 'saved').map(([id]) => id));
+      return savedIds(results);
     },
   };
+}
+
+function saveWith(
+  database: Database,
+  rows: readonly Progress[],
+  commit: Commit | undefined,
+): Promise<ReadonlyMap<string, ProgressResult>> {
+  if (commit === undefined) return saveProgress(database, rows);
+  return database.transaction(async (tx) => {
+    const results = await saveProgress(tx, rows);
+    await commit(tx, savedIds(results));
+    return results;
+  });
+}
+
+function savedIds(results: ReadonlyMap<string, ProgressResult>): ReadonlySet<string> {
+  return new Set([...results].filter(([, result]) => result === 'saved').map(([id]) => id));
 }
 
 function progressRows(

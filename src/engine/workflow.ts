@@ -33,6 +33,9 @@ export interface StageRun {
   readonly history: readonly StageRecord[];
 }
 
+/** SQL of a handler that commits with what the engine saves, for the requests whose save was accepted. */
+export type Commit = (tx: Queries, saved: ReadonlySet<string>) => Promise<void>;
+
 export interface StageProgress {
   readonly intent?: JsonValue;
   readonly cursor?: JsonValue;
@@ -46,15 +49,17 @@ export interface HandlerContext {
   /**
    * Saves intents and cursors, by request id. Returns the ids that were saved; the others are lost or under an order: their
    * stages have to stop, and whatever is answered for them is ignored.
+   *
+   * @param commit - SQL that commits together with what was saved, for those that were.
    */
-  save(progress: ReadonlyMap<string, StageProgress>): Promise<ReadonlySet<string>>;
+  save(progress: ReadonlyMap<string, StageProgress>, commit?: Commit): Promise<ReadonlySet<string>>;
 }
 
 export interface HandlerAnswer {
   /** By request id. A request that is missing has failed, unless its progress could not be saved. */
   readonly outcomes: ReadonlyMap<string, Outcome>;
   /** SQL that commits together with the outcomes, for those whose save was accepted (EX-6). */
-  readonly commit?: (tx: Queries, saved: ReadonlySet<string>) => Promise<void>;
+  readonly commit?: Commit;
 }
 
 /**
