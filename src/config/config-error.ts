@@ -16,15 +16,15 @@ export interface ConfigProblem {
 export class ConfigError extends ExpungeError {
   readonly code = 'CONFIG_INVALID';
   readonly outcome: ErrorOutcome = 'refused';
-  /** At least one, in the order of the configuration's fields. */
-  readonly problems: readonly ConfigProblem[];
+  /** At least one. */
+  readonly problems: readonly [ConfigProblem, ...ConfigProblem[]];
 
   constructor(problems: readonly [ConfigProblem, ...ConfigProblem[]]) {
     const more = problems.length - 1;
     super(
       `The configuration is wrong at ${printProblem(problems[0])}${more === 0 ? '' : ` (and ${String(more)} more)`}.`,
     );
-    this.problems = Object.freeze(problems.map((problem) => Object.freeze({ ...problem })));
+    this.problems = problems;
   }
 
   /** One line a problem, for people. */

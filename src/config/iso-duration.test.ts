@@ -62,17 +62,16 @@ describe('canEndBefore', () => {
   });
 
   it('finds the day that decides, wherever in a month it is', () => {
+    const first = Temporal.PlainDate.from('2024-01-01');
+    const days = Array.from({ length: 1_461 }, (_, day) => first.add({ days: day }));
     const parts = fc.record({ months: fc.nat(14), days: fc.nat(70) });
     fc.assert(
       fc.property(parts, parts, (one, other) => {
         const [left, right] = [Temporal.Duration.from(one), Temporal.Duration.from(other)];
-        const days = Array.from({ length: 1_461 }, (_, day) =>
-          Temporal.PlainDate.from('2024-01-01').add({ days: day }),
-        );
         const expected = days.some((day) => Temporal.PlainDate.compare(day.add(left), day.add(right)) < 0);
         expect(canEndBefore(duration(left.toString()), duration(right.toString()))).toBe(expected);
       }),
-      { numRuns: 20 },
+      { numRuns: 15 },
     );
   });
 });
