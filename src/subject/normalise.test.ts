@@ -32,6 +32,7 @@ describe('WF-4: the vectors of e-mail addresses, version 1', () => {
     ['ss in the domain, which is not ß', 'x@STRASSE.DE', 'x@strasse.de'],
     ['ẞ in the local part, kept', `${CAPITAL_SHARP_S}@a.de`, `${CAPITAL_SHARP_S}@a.de`],
     ['Σ at the end of a label', 'x@\u039f\u0394\u039f\u03a3.GR', 'x@\u03bf\u03b4\u03bf\u03c3.gr'],
+    ['Σ at the end of the domain, the same', 'x@\u039f\u0394\u039f\u03a3', 'x@\u03bf\u03b4\u03bf\u03c3'],
     ['an underscore, which is no wildcard', 'a_b@x', 'a_b@x'],
     ['the letter that the underscore would match', 'axb@x', 'axb@x'],
     ['a percent sign, which is no wildcard', 'a%@x', 'a%@x'],
