@@ -18,6 +18,8 @@ export type RefusalCode =
   | 'IDEMPOTENCY_CONFLICT'
   | 'UNREGISTERED_VERSION'
   | 'UNKNOWN_STAGE'
+  | 'UNKNOWN_COMMUNITY'
+  | 'WRONG_WORKFLOW'
   | 'PLAN_CHANGED';
 
 export class RequestRefusedError extends ExpungeError {
