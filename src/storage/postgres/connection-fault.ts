@@ -1,41 +1,25 @@
-/** Which faults mean that the server cannot be reached: told by code, never by text. */
+/** What the server and the system say about a connection: told by code, never by text. */
 
-const socketFaults = new Set([
-  'ECONNREFUSED',
-  'ECONNRESET',
-  'ECONNABORTED',
-  'EPIPE',
-  'ETIMEDOUT',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'ENOENT',
-]);
+/**
+ * SQLSTATEs with which the server takes its leave: shut down, crashed, starting or stopping, database dropped, session or
+ * transaction idle for too long, transaction too long. Class 08 (connection exception) is added below.
+ * Source: PostgreSQL, appendix A, "PostgreSQL Error Codes".
+ */
+const farewells = new Set(['57P01', '57P02', '57P03', '57P04', '57P05', '25P03', '25P04']);
 
-/** Shutdown, crash, starting up, too many connections. Class 08 is added below. */
-const serverFaults = new Set(['57P01', '57P02', '57P03', '53300']);
-
-interface Coded {
-  readonly code?: unknown;
-  readonly severity?: unknown;
+/** Whether `error`, an answer of the server to a statement, says that the connection is over. */
+export function endsConnection(error: unknown): boolean {
+  const code = codeOf(error);
+  return code !== undefined && (farewells.has(code) || /^08[0-9A-Z]{3}$/.test(code));
 }
 
 /**
- * Whether `error`, as the `pg` driver gives it, says that the connection is lost or cannot be made. The driver's own
- * time-outs and "connection terminated" carry no code at all; a fault without SQLSTATE is therefore one of the connection.
+ * The code of a fault, for a message: an SQLSTATE, or the errno name of the socket. Undefined where there is none: the
+ * driver's own words ("Connection terminated unexpectedly", "timeout expired") come without.
  */
-export function isConnectionFault(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
-  if (error instanceof AggregateError) return error.errors.every(isConnectionFault);
-  const { code, severity } = error as Coded;
-  if (typeof code !== 'string') return severity === undefined && error.constructor === Error;
-  return socketFaults.has(code) || serverFaults.has(code) || code.startsWith('08');
-}
-
-/** The code to print for it: never the driver's message, which may hold values. */
-export function faultCode(error: unknown): string {
-  if (error instanceof AggregateError) return faultCode(error.errors[0]);
-  const code = (error as Coded | null)?.code;
-  return typeof code === 'string' ? code : 'NO_ANSWER';
+export function codeOf(error: unknown): string | undefined {
+  // Where a host has several addresses: one fault for each of them.
+  if (error instanceof AggregateError) return codeOf(error.errors[0]);
+  const code = (error as { code?: unknown } | null | undefined)?.code;
+  return typeof code === 'string' ? code : undefined;
 }

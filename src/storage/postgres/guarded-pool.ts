@@ -1,27 +1,45 @@
-/** A pool for Kysely that names connection faults and throws broken connections away instead of lending them again. */
+/**
+ * A pool for Kysely that names connection faults and throws broken connections away instead of lending them again.
+ *
+ * What is a connection fault is known from where it shows, not from its text, because half of the driver's faults carry
+ * no code: whatever keeps a connection from being made; an `error` event of a lent connection, which the driver sends for
+ * its socket and for nothing else; an answer that does not come in time, which is watched here for that reason; and the
+ * server's own farewells. All else is an error of the statement, which stays itself and keeps the connection.
+ */
 import type { PostgresPool, PostgresPoolClient } from 'kysely';
-import type { Pool, PoolClient } from 'pg';
-import { DatabaseUnavailableError } from '../storage-error.js';
-import { faultCode, isConnectionFault } from './connection-fault.js';
+import type { Pool, PoolClient, QueryResult } from 'pg';
+import { DatabaseUnavailableError, TransactionAbortedError } from '../storage-error.js';
+import { codeOf, endsConnection } from './connection-fault.js';
+
+export interface GuardOptions {
+  /** Where the database is, without credentials; for messages. */
+  readonly location: string;
+  /** How long to wait for the answer to one statement, in milliseconds; 0 waits for ever. */
+  readonly answerTimeoutMs: number;
+  /** Called with the text of every statement that is sent. */
+  readonly onStatement?: ((sql: string) => void) | undefined;
+}
 
 export class GuardedPool implements PostgresPool {
   readonly #pool: Pool;
-  readonly #location: string;
-  readonly #onStatement: ((sql: string) => void) | undefined;
+  readonly #options: GuardOptions;
 
-  constructor(pool: Pool, location: string, onStatement?: (sql: string) => void) {
+  constructor(pool: Pool, options: GuardOptions) {
     this.#pool = pool;
-    this.#location = location;
-    this.#onStatement = onStatement;
+    this.#options = options;
     // An idle connection that dies has nobody waiting for it; without a listener it would end the process.
     pool.on('error', () => undefined);
   }
 
+  /** @throws DatabaseUnavailableError when no connection can be made, or none becomes free in time. */
   async connect(): Promise<PostgresPoolClient> {
     try {
-      return new GuardedClient(await this.#pool.connect(), (error) => this.#named(error), this.#onStatement) as never;
+      // The driver's type of a client also takes cursors, which nothing here uses.
+      return new GuardedClient(await this.#pool.connect(), this.#options) as unknown as PostgresPoolClient;
     } catch (error) {
-      throw this.#named(error);
+      // Used after its end: a fault of the program.
+      if (this.#pool.ending) throw error;
+      throw this.#unavailable(error);
     }
   }
 
@@ -29,38 +47,72 @@ export class GuardedPool implements PostgresPool {
     await this.#pool.end();
   }
 
-  #named(error: unknown): unknown {
-    if (!isConnectionFault(error)) return error;
-    return new DatabaseUnavailableError(
-      `The database at ${this.#location} cannot be reached (${faultCode(error)}): check that it runs and that EXPUNGE_DATABASE_URL is right, then run this again.`,
-      { cause: error },
-    );
+  #unavailable(cause: unknown): DatabaseUnavailableError {
+    const { location } = this.#options;
+    const code = codeOf(cause);
+    const allLent = code === undefined && this.#pool.totalCount >= this.#pool.options.max;
+    const message = allLent
+      ? `None of the ${this.#pool.options.max} connections to the database at ${location} became free in time (POOL_BUSY): run this again when less is going on.`
+      : `The database at ${location} cannot be reached (${code ?? 'NO_ANSWER'}): check that it runs and that EXPUNGE_DATABASE_URL is right, then run this again.`;
+    return new DatabaseUnavailableError(message, { cause });
   }
 }
 
+/** One connection while it is lent. Once broken it answers every statement with the fault that broke it. */
 class GuardedClient {
   readonly #client: PoolClient;
-  readonly #named: (error: unknown) => unknown;
-  readonly #onStatement: ((sql: string) => void) | undefined;
-  #broken = false;
+  readonly #options: GuardOptions;
+  #fault: DatabaseUnavailableError | undefined;
 
-  constructor(client: PoolClient, named: (error: unknown) => unknown, onStatement?: (sql: string) => void) {
+  constructor(client: PoolClient, options: GuardOptions) {
     this.#client = client;
-    this.#named = named;
-    this.#onStatement = onStatement;
+    this.#options = options;
+    // The pool listens to idle clients only: without this, a lent connection that dies would end the process.
+    client.on('error', this.#onError);
   }
 
-  async query(sql: string, parameters: readonly unknown[]): Promise<unknown> {
-    this.#onStatement?.(sql);
+  readonly #onError = (error: Error): void => {
+    this.#lose(codeOf(error) ?? 'CONNECTION_LOST', error);
+  };
+
+  async query(sql: string, parameters: readonly unknown[]): Promise<QueryResult> {
+    if (this.#fault !== undefined) throw this.#fault;
+    this.#options.onStatement?.(sql);
+    const result = await this.#answer(sql, parameters);
+    // PostgreSQL answers a COMMIT of a failed transaction with ROLLBACK, not with an error.
+    if (sql === 'commit' && result.command === 'ROLLBACK') throw new TransactionAbortedError();
+    return result;
+  }
+
+  /** @param destroy - Kysely's word that the connection is in no state to be lent again: its rollback failed. */
+  release(destroy = false): void {
+    this.#client.release(destroy || this.#fault !== undefined);
+    // Only now, when the pool listens again.
+    this.#client.off('error', this.#onError);
+  }
+
+  async #answer(sql: string, parameters: readonly unknown[]): Promise<QueryResult> {
+    const { answerTimeoutMs } = this.#options;
+    let timer: NodeJS.Timeout | undefined;
+    const silence = new Promise<never>((_resolve, reject) => {
+      if (answerTimeoutMs > 0) timer = setTimeout(() => reject(this.#lose('NO_ANSWER')), answerTimeoutMs);
+    });
     try {
-      return await this.#client.query(sql, [...parameters]);
+      return await Promise.race([this.#client.query(sql, [...parameters]), silence]);
     } catch (error) {
-      this.#broken ||= isConnectionFault(error);
-      throw this.#named(error);
+      if (this.#fault === undefined && endsConnection(error)) this.#lose(codeOf(error) ?? '08000', error);
+      throw this.#fault ?? error;
+    } finally {
+      clearTimeout(timer);
     }
   }
 
-  release(): void {
-    this.#client.release(this.#broken);
+  /** The first fault counts: what follows it only echoes it. */
+  #lose(code: string, cause?: unknown): DatabaseUnavailableError {
+    this.#fault ??= new DatabaseUnavailableError(
+      `The connection to the database at ${this.#options.location} was lost (${code}): check that it runs, then run this again.`,
+      { cause },
+    );
+    return this.#fault;
   }
 }
