@@ -101,7 +101,7 @@ const SIGNATURE_FINDINGS: Readonly<Record<SignatureFault, readonly [FindingCode,
   changed: ['CHANGED', 'was changed after it was signed, or was signed with another key than it names'],
 };
 
-/** A signed text is longer than its receipt by a third for the encoding, and by its header and signature. */
+/** Bounds the work: a signed text is longer than its receipt by a third for the encoding, and by its header and signature. */
 const MAX_SIGNED_LENGTH = 2 * MAX_RECEIPT_BYTES;
 
 async function readReceipt(keys: VerificationKeys, entry: unknown, index: number): Promise<Genuine | Refused> {
@@ -122,6 +122,7 @@ async function readReceipt(keys: VerificationKeys, entry: unknown, index: number
 }
 
 function readPayload(bytes: Uint8Array): Receipt | 'newer' | 'unreadable' {
+  if (bytes.length > MAX_RECEIPT_BYTES) return 'unreadable';
   try {
     const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
     const value: unknown = JSON.parse(text);

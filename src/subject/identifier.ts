@@ -19,11 +19,11 @@ export const identifierDeclarationSchema = z
   })
   .refine((it) => it.foldLocalPart === undefined || it.normalise === 'email', {
     path: ['foldLocalPart'],
-    message: "foldLocalPart belongs to normalise: 'email' only",
+    message: "nothing where normalise is not 'email'",
   })
   .refine((it) => it.opaque !== true || it.normalise !== 'email', {
     path: ['opaque'],
-    message: 'an e-mail address is not opaque',
+    message: 'nothing for an e-mail address, which tells who it is',
   });
 
 /** How one identifier is declared. */

@@ -33,6 +33,7 @@ describe('WF-4: the vectors of e-mail addresses, version 1', () => {
     ['ẞ in the local part, kept', `${CAPITAL_SHARP_S}@a.de`, `${CAPITAL_SHARP_S}@a.de`],
     ['Σ at the end of a label', 'x@\u039f\u0394\u039f\u03a3.GR', 'x@\u03bf\u03b4\u03bf\u03c3.gr'],
     ['Σ at the end of the domain, the same', 'x@\u039f\u0394\u039f\u03a3', 'x@\u03bf\u03b4\u03bf\u03c3'],
+    ['a letter that is composed in lower case only', 'x@H\u0331.com', 'x@\u1e96.com'],
     ['an underscore, which is no wildcard', 'a_b@x', 'a_b@x'],
     ['the letter that the underscore would match', 'axb@x', 'axb@x'],
     ['a percent sign, which is no wildcard', 'a%@x', 'a%@x'],
