@@ -85,6 +85,7 @@ const declaration = z.looseObject(
     identifiers: z.array(z.string({ error: 'the name of an identifier' }), { error: 'a list of identifiers' }),
     locators: z.record(z.string(), locator, { error: 'an object of locators' }),
     revokes: z.boolean({ error: 'true or false' }),
+    fence: z.string({ error: 'the name of a fence' }).nullish(),
     open: z.custom((value) => typeof value === 'function', { error: `a function, as ${madeBy}` }),
   },
   { error: `a declaration ${madeBy}` },

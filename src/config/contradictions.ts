@@ -32,14 +32,20 @@ function unknownName(
   return [{ path: printPath(path), found: `another name, ${printPath([used])}`, expected: `one of ${what}, ${list}` }];
 }
 
-/** The identifiers and targets that a target refers to. */
-function usesOf(name: string, { identifiers, locators }: TargetDeclaration, config: ParsedConfig): ConfigProblem[] {
+/** The identifiers, other targets and fence that a target refers to. */
+function usesOf(
+  name: string,
+  { identifiers, locators, fence }: TargetDeclaration,
+  config: ParsedConfig,
+): ConfigProblem[] {
   const declared = Object.keys(config.subject.identifiers);
+  const fences = Object.keys(config.fences);
   const others = Object.keys(config.targets).filter((other) => other !== name);
   return [
     ...identifiers.flatMap((used, index) =>
       unknownName(['targets', name, 'identifiers', index], used, declared, 'the declared identifiers'),
     ),
+    ...(typeof fence === 'string' ? unknownName(['targets', name, 'fence'], fence, fences, 'the fences') : []),
     ...Object.entries(locators).flatMap(([locator, { target }]) =>
       unknownName(['targets', name, 'locators', locator, 'target'], target, others, 'the other targets'),
     ),

@@ -251,6 +251,16 @@ describe('a configuration that is wrong at load', () => {
     }
   });
 
+  it('a target behind a fence that is not declared', () => {
+    const targets = { shop: { ...target('customerId'), fence: 'shpo' }, zoo: { ...target(), fence: null } };
+    expect(linesOf({ subject, targets, fences: { shop: { url: 'postgres://db/shop' } } })).toEqual([
+      'targets.shop.fence: found another name, shpo, expected one of the fences, shop',
+    ]);
+    expect(linesOf({ subject, targets })).toEqual([
+      'targets.shop.fence: found another name, shpo, expected one of the fences, of which there is none',
+    ]);
+  });
+
   it('identifiers that contradict themselves', () => {
     const identifiers = {
       id: { opaque: true, normalise: 'email' },
@@ -263,6 +273,7 @@ describe('a configuration that is wrong at load', () => {
       'subject.identifiers.(a name that is not shown): found a name of another form',
       "subject.identifiers.mail.normalise: found 'e-mail'",
     ]);
+    expect(lines[0]).toMatch(/expected nothing for an e-mail address, which tells who it is$/);
     expect(lines[2]).toMatch(/expected one of exact, email$/);
   });
 

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import pg from 'pg';
 import { describe, expect, it } from 'vitest';
+import { describeWithPostgres, postgresServer } from '../../test/support/postgres.js';
 import { describeError } from './describe-error.js';
 import { ExpungeError, type ErrorOutcome } from './expunge-error.js';
 
@@ -17,21 +18,6 @@ describe('describeError', () => {
     const expected = { code: 'OWN_CODE', message: 'Target shop is blocked: look at it.' };
     expect(describeError(own)).toEqual(expected);
     expect(describeError(new Error(MARKER, { cause: own }))).toEqual(expected);
-  });
-
-  it('WF-2: gives SQLSTATE, table and constraint of a driver error, and none of the values that it prints', async () => {
-    const client = new pg.Client('postgres://postgres@127.0.0.1:5432/postgres');
-    await client.connect();
-    const error: unknown = await client
-      .query(`CREATE TEMP TABLE person (email text CONSTRAINT person_email PRIMARY KEY)`)
-      .then(() => client.query('INSERT INTO person VALUES ($1), ($1)', [MARKER]))
-      .catch((thrown: unknown) => thrown)
-      .finally(() => client.end());
-    expect((error as pg.DatabaseError).detail).toContain(MARKER);
-    expect(describeError(error)).toEqual({
-      code: '23505',
-      message: 'DatabaseError 23505 at table person, constraint person_email',
-    });
   });
 
   it('walks causes and the parts of an AggregateError, each once', () => {
@@ -98,6 +84,23 @@ describe('describeError', () => {
       }),
       { numRuns: 500 },
     );
+  });
+});
+
+describeWithPostgres('describeError, of an error of PostgreSQL', () => {
+  it('WF-2: gives SQLSTATE, table and constraint of a driver error, and none of the values that it prints', async () => {
+    const client = new pg.Client(process.env[postgresServer.variable]);
+    await client.connect();
+    const error: unknown = await client
+      .query(`CREATE TEMP TABLE person (email text CONSTRAINT person_email PRIMARY KEY)`)
+      .then(() => client.query('INSERT INTO person VALUES ($1), ($1)', [MARKER]))
+      .catch((thrown: unknown) => thrown)
+      .finally(() => client.end());
+    expect((error as pg.DatabaseError).detail).toContain(MARKER);
+    expect(describeError(error)).toEqual({
+      code: '23505',
+      message: 'DatabaseError 23505 at table person, constraint person_email',
+    });
   });
 });
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { isExpungeError } from './expunge-error.js';
-import type { LogEvent, LogFields } from './log-events.js';
+import type { LogEvent } from './log-events.js';
 import { createLog, type Log, type LogLevel, logLevelFromEnvironment, silentLog } from './log.js';
 
 const REQUEST = '01993c1e-5d1c-7000-8000-000000000001';
@@ -136,8 +136,8 @@ describe('the log', () => {
     fc.assert(
       fc.property(fc.dictionary(names, anything), value, (fields, event) => {
         const { log, text } = capture();
-        log.error(event as LogEvent, fields as LogFields);
-        log.child(fields as LogFields).error('target_failed');
+        log.error(event as LogEvent, fields);
+        log.child(fields).error('target_failed');
         expect(text()).not.toContain(MARKER);
         expect(text().split('\n')).toHaveLength(3);
       }),

@@ -146,6 +146,8 @@ export interface TargetDeclaration<I extends string = string> {
   readonly locators: Readonly<Record<string, LocatorSource>>;
   /** Whether the target has sessions or tokens to revoke. */
   readonly revokes: boolean;
+  /** The name in `fences` of the fence that guards this system; absent or null where none does. Checked at load. */
+  readonly fence?: string | null;
   /** Opens the target under its configured name. Connects lazily: an unreachable store shows at the first call. */
   open(name: string): Target;
 }
