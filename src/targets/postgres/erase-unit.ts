@@ -1,0 +1,251 @@
+/**
+ * One transaction of an erase: locks rows of a unit, cleans what is reached through them, makes sure that nobody else's rows
+ * hang on them, acts, and looks at what the server really did (contract WF-16).
+ */
+import type { Catalogue } from '../../schema/catalogue.js';
+import { ancestors, type BoundPlace } from './bound-place.js';
+import type { Query } from './connection.js';
+import type { Unit } from './plan.js';
+import { type Locked, type PerSubject, RowStatements } from './row-statements.js';
+import type { Subjects } from './sql.js';
+import type { SubjectRef } from '../target.js';
+
+/** Why a subject cannot go on, found by looking and not by an error of the server. The transaction is rolled back. */
+export class SubjectsRefused extends Error {
+  readonly refusals: ReadonlyMap<SubjectRef, Refusal>;
+  constructor(refusals: ReadonlyMap<SubjectRef, Refusal>) {
+    super('refused');
+    this.refusals = refusals;
+  }
+}
+
+export interface Refusal {
+  readonly why: 'still-there' | 'referenced';
+  readonly place: string;
+  readonly rows: number;
+  readonly constraint?: string;
+}
+
+export interface UnitProgress {
+  /** Rows that were deleted or overwritten, by place and subject. */
+  readonly done: ReadonlyMap<BoundPlace, ReadonlyMap<SubjectRef, number>>;
+  readonly rows: number;
+  /** Whether nothing of the unit was left to do for these subjects. */
+  readonly drained: boolean;
+}
+
+export interface UnitOptions {
+  /** At most this many rows; only a true circle of rows that is larger goes over it. */
+  readonly limit: number;
+  /** Whether a circle has to be taken whole, because a part of it was refused by the server. */
+  readonly whole: boolean;
+}
+
+/** How often children are looked for again while others insert them without a foreign key that would stop them. */
+const ROUNDS = 3;
+
+/**
+ * Erases at most `limit` rows of the unit in the transaction of `query`.
+ *
+ * @throws SubjectsRefused, ServerRefusal, NoAnswer: the caller rolls back.
+ */
+export async function eraseUnit(
+  query: Query,
+  catalogue: Catalogue,
+  unit: Unit,
+  subjects: Subjects,
+  options: UnitOptions,
+): Promise<UnitProgress> {
+  const transaction = new UnitTransaction(query, catalogue, unit, subjects, options);
+  return unit.cyclic ? transaction.circle() : transaction.plain();
+}
+
+class UnitTransaction {
+  readonly #query: Query;
+  readonly #catalogue: Catalogue;
+  readonly #unit: Unit;
+  readonly #subjects: Subjects;
+  readonly #options: UnitOptions;
+  readonly #statements: RowStatements;
+  readonly #done = new Map<BoundPlace, Map<SubjectRef, number>>();
+  #rows = 0;
+
+  constructor(query: Query, catalogue: Catalogue, unit: Unit, subjects: Subjects, options: UnitOptions) {
+    this.#query = query;
+    this.#catalogue = catalogue;
+    this.#unit = unit;
+    this.#subjects = subjects;
+    this.#options = options;
+    this.#statements = new RowStatements(query, catalogue, subjects);
+  }
+
+  get #room(): number {
+    return this.#options.limit - this.#rows;
+  }
+
+  async plain(): Promise<UnitProgress> {
+    const limit = parentsFor(this.#unit, this.#options.limit);
+    const locked = await this.#lock(this.#unit.core[0]!, { limit });
+    if (locked.rows === 0) return this.#progress(true);
+    if (!(await this.#cleanBelow([locked]))) return this.#progress(false);
+    await this.#refuseReferenced([locked]);
+    await this.#act([locked], this.#room);
+    return this.#progress(locked.rows < limit && sum(this.#done.get(locked.place) ?? new Map()) >= locked.rows);
+  }
+
+  /**
+   * Everything at once where it is little; else leaves, which nothing references; and where there are no leaves, true
+   * circles: whole subjects, as many as there is room for.
+   */
+  async circle(): Promise<UnitProgress> {
+    const { core } = this.#unit;
+    let rows = 0;
+    for (const place of core) rows += await this.#statements.probe(place, this.#room + 1);
+    if (rows === 0) return this.#progress(true);
+    if (rows <= this.#room || this.#options.whole) return this.#together();
+    const leaves = await this.#lockLeaves();
+    if (leaves.length === 0) return this.#someSubjects();
+    if (!(await this.#cleanBelow(leaves))) return this.#progress(false);
+    await this.#refuseReferenced(leaves);
+    for (const locked of leaves) if (this.#room > 0) await this.#act([locked], this.#room);
+    return this.#progress(false);
+  }
+
+  /** All rows of all subjects in one statement, at whose end the foreign keys are checked. */
+  async #together(): Promise<UnitProgress> {
+    const limit = this.#options.whole ? Number.MAX_SAFE_INTEGER : this.#options.limit;
+    const locked: Locked[] = [];
+    for (const place of this.#unit.core) locked.push(await this.#lock(place, { limit }));
+    if (!(await this.#cleanBelow(locked))) return this.#progress(false);
+    const rows = locked.reduce((total, some) => total + some.rows, 0);
+    if (rows > this.#room && !this.#options.whole) return this.#progress(false);
+    await this.#refuseReferenced(locked);
+    await this.#act(locked.filter((some) => some.rows > 0));
+    return this.#progress(true);
+  }
+
+  async #lockLeaves(): Promise<readonly Locked[]> {
+    const leaves: Locked[] = [];
+    let room = this.#room;
+    for (const place of this.#unit.core) {
+      if (room <= 0) break;
+      const locked = await this.#lock(place, { limit: room, leavesOf: this.#unit.core });
+      room -= locked.rows;
+      if (locked.rows > 0) leaves.push(locked);
+    }
+    return leaves;
+  }
+
+  /** The first subjects whose rows fit, and at least one. */
+  async #someSubjects(): Promise<UnitProgress> {
+    const perSubject = new Map<number, number>();
+    for (const place of this.#unit.core) {
+      for (const [ref, rows] of await this.#statements.todo(place))
+        perSubject.set(ref, (perSubject.get(ref) ?? 0) + rows);
+    }
+    const chosen = new Set<string>();
+    let room = this.#room;
+    for (const [ref, rows] of [...perSubject].sort(([a], [b]) => a - b)) {
+      if (chosen.size > 0 && rows > room) break;
+      room -= rows;
+      chosen.add(this.#subjects.at(ref));
+    }
+    const subjects = this.#subjects.only((ref) => chosen.has(ref));
+    const options = { ...this.#options, whole: true };
+    const part = new UnitTransaction(this.#query, this.#catalogue, this.#unit, subjects, options);
+    return { ...(await part.#together()), drained: chosen.size === perSubject.size };
+  }
+
+  #lock(
+    place: BoundPlace,
+    options: { limit: number; within?: Locked; leavesOf?: readonly BoundPlace[] },
+  ): Promise<Locked> {
+    // Deleting children can update their parent by a trigger, and a row that is updated moves.
+    return this.#statements.lock(place, {
+      ...options,
+      byKey: this.#unit.attached.length > 0 || this.#unit.core.length > 1,
+    });
+  }
+
+  /** Cleans what is reached through the locked rows. Answers false where there is more of it than room. */
+  async #cleanBelow(locked: readonly Locked[]): Promise<boolean> {
+    for (const place of this.#unit.attached) {
+      for (const above of locked.filter((some) => some.rows > 0 && ancestors(place).includes(some.place))) {
+        if (!(await this.#cleanPlaceBelow(place, above))) return false;
+      }
+    }
+    return true;
+  }
+
+  async #cleanPlaceBelow(place: BoundPlace, above: Locked): Promise<boolean> {
+    let left: PerSubject = new Map();
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const room = this.#options.whole ? Number.MAX_SAFE_INTEGER : this.#room;
+      if (room <= 0) return false;
+      const locked = await this.#lock(place, { limit: room, within: above });
+      if (locked.rows === 0) return true;
+      await this.#act([locked]);
+      if (locked.rows === room) return false;
+      left = await this.#statements.left(place, above);
+      if (left.size === 0) return true;
+    }
+    return this.#refuse(left, { why: 'still-there', place: place.place });
+  }
+
+  /** Rows of others that appeared since the erase began, or that a subject who failed before has left. */
+  async #refuseReferenced(locked: readonly Locked[]): Promise<void> {
+    for (const exposure of this.#unit.exposed) {
+      if (!locked.some(({ place, rows }) => place === exposure.struck && rows > 0)) continue;
+      const found = await this.#statements.referencing(exposure, locked);
+      if (found.size === 0) continue;
+      const { struck, key } = exposure;
+      this.#refuse(found, { why: 'referenced', place: struck.place, constraint: key.name });
+    }
+  }
+
+  async #act(locked: readonly Locked[], most?: number): Promise<void> {
+    const acted = await this.#statements.act(locked, most);
+    for (const rows of locked) {
+      const { done, undone } = acted.get(rows.place)!;
+      this.#add(rows.place, done);
+      if (sum(done) >= Math.min(rows.rows, most ?? rows.rows)) continue;
+      // The server did less than it was asked: rows changed hands, or a trigger or rule keeps them.
+      const left = new Map([...undone, ...(await this.#statements.left(rows.place, rows, most))]);
+      if (left.size > 0) this.#refuse(left, { why: 'still-there', place: rows.place.place });
+    }
+  }
+
+  #refuse(counts: PerSubject, refusal: Omit<Refusal, 'rows'>): never {
+    throw new SubjectsRefused(
+      new Map([...counts].map(([ref, rows]) => [this.#subjects.at(ref), { ...refusal, rows }])),
+    );
+  }
+
+  #add(place: BoundPlace, counts: PerSubject): void {
+    const known = this.#done.get(place) ?? new Map<SubjectRef, number>();
+    for (const [position, rows] of counts) {
+      const ref = this.#subjects.at(position);
+      known.set(ref, (known.get(ref) ?? 0) + rows);
+    }
+    this.#done.set(place, known);
+    this.#rows += sum(counts);
+  }
+
+  #progress(drained: boolean): UnitProgress {
+    return { done: this.#done, rows: this.#rows, drained };
+  }
+}
+
+function sum(counts: ReadonlyMap<unknown, number>): number {
+  return [...counts.values()].reduce((total, rows) => total + rows, 0);
+}
+
+/** How many rows to lock so that they and what is reached through them fill a transaction, by the planner's estimates. */
+function parentsFor(unit: Unit, limit: number): number {
+  const parents = unit.core[0]!.relation.rows ?? 0;
+  const below = unit.attached.reduce(
+    (total, { relation }) => total + (parents > 0 ? (relation.rows ?? 0) / parents : 1),
+    0,
+  );
+  return Math.max(1, Math.min(limit, Math.floor(limit / (1 + below))));
+}

@@ -1,0 +1,240 @@
+/** A PostgreSQL database as a target: the catalogue is read when it is needed, and everything else follows from it. */
+import { readCatalogue } from '../../schema/read-catalogue.js';
+import { TargetBlockedError, TargetDeclarationError, TargetError } from '../target-error.js';
+import type {
+  Answers,
+  Cleanup,
+  EraseOptions,
+  EraseProgress,
+  EraseSubject,
+  LocatorQuery,
+  Place,
+  PlaceCount,
+  SubjectBatch,
+  SubjectRef,
+  Target,
+  TargetSubject,
+} from '../target.js';
+import { bindPlaces, type Problem } from './bind-places.js';
+import { referenceProblems } from './check-references.js';
+import { cleanUp } from './cleanup.js';
+import { Connections } from './connection.js';
+import { countPlaces } from './count.js';
+import type { DeclaredPlace, Timeouts } from './declaration.js';
+import { eraseSlice } from './erase.js';
+import { asTargetError, type KnownNames, ServerRefusal } from './faults.js';
+import { locateValues } from './locate.js';
+import { makePlan, type Plan, planProblems } from './plan.js';
+import { probeProblems } from './probe-values.js';
+import { identifiersOf, Subjects } from './sql.js';
+import { findWarnings, type PostgresWarning } from './warnings.js';
+
+/** How long a catalogue that was read is taken to be the database's, in milliseconds. */
+const CATALOGUE_MS = 60_000;
+/** Rows that `revoke` deletes in one transaction. */
+const REVOKE_SLICE = 10_000;
+
+type RevokedPlaces = readonly { readonly place: string; readonly rows: number }[];
+
+export class PostgresTarget implements Target {
+  readonly name: string;
+  readonly #declared: readonly DeclaredPlace[];
+  readonly #connections: Connections;
+  #plan: { readonly plan: Plan; readonly readAt: number } | null = null;
+
+  constructor(name: string, url: string, declared: readonly DeclaredPlace[], timeouts: Timeouts) {
+    this.name = name;
+    this.#declared = declared;
+    this.#connections = new Connections(url, timeouts);
+  }
+
+  async describe(signal: AbortSignal): Promise<readonly Place[]> {
+    return this.#guarded(async () => {
+      this.#plan = null;
+      const { places } = await this.#current(signal);
+      return places.map(({ place, action, keep }) => ({ place, action, basis: keep?.basis ?? null }));
+    });
+  }
+
+  /** What is no reason to refuse the declaration: missing indexes, triggers that may copy rows, materialized views. */
+  async warnings(signal: AbortSignal): Promise<readonly PostgresWarning[]> {
+    return this.#guarded(async () => {
+      const plan = await this.#current(signal);
+      return this.#connections.transaction('read', signal, (query) => findWarnings(query, plan));
+    });
+  }
+
+  async count(batch: SubjectBatch, signal: AbortSignal): Promise<Answers<readonly PlaceCount[]>> {
+    return this.#guarded(async () => {
+      const plan = await this.#current(signal);
+      return this.#answer(plan, batch, (subjects) =>
+        this.#connections.transaction('read', signal, (query) =>
+          countPlaces(query, plan.places, new Subjects(subjects)),
+        ),
+      );
+    });
+  }
+
+  async erase(batch: SubjectBatch<EraseSubject>, options: EraseOptions): Promise<Answers<EraseProgress>> {
+    return this.#guarded(async () => {
+      const plan = await this.#current(options.signal);
+      return this.#answer(plan, batch, (subjects) => eraseSlice(this.#context(plan), subjects, options));
+    });
+  }
+
+  async revoke(batch: SubjectBatch, signal: AbortSignal): Promise<Answers<RevokedPlaces>> {
+    return this.#guarded(async () => {
+      const plan = await this.#current(signal);
+      const units = plan.units.filter(({ core }) => core.some(({ revoke }) => revoke));
+      return this.#answer(plan, batch, (subjects) => this.#revokeAll({ ...plan, units }, subjects, signal));
+    });
+  }
+
+  async locate(
+    batch: SubjectBatch,
+    queries: Readonly<Record<string, LocatorQuery>>,
+    signal: AbortSignal,
+  ): Promise<Answers<Readonly<Record<string, readonly string[]>>>> {
+    return this.#guarded(async () => {
+      const plan = await this.#current(signal);
+      return this.#answer(plan, batch, (subjects) =>
+        this.#connections.transaction('read', signal, (query) =>
+          locateValues(query, this.name, plan, new Subjects(subjects), queries),
+        ),
+      );
+    });
+  }
+
+  async cleanup(places: readonly string[], signal: AbortSignal): Promise<readonly Cleanup[]> {
+    return this.#guarded(async () => {
+      const plan = await this.#current(signal);
+      const touched = plan.places.filter(({ place }) => places.includes(place));
+      return cleanUp(this.#connections, touched, signal);
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.#connections.close();
+  }
+
+  async #revokeAll(plan: Plan, batch: SubjectBatch, signal: AbortSignal): Promise<Answers<RevokedPlaces>> {
+    const answers = new Map<SubjectRef, RevokedPlaces | TargetError>([...batch.keys()].map((ref) => [ref, []]));
+    let open = new Map<SubjectRef, EraseSubject>(
+      [...batch].map(([ref, subject]) => [ref, { ...subject, cursor: null }]),
+    );
+    while (open.size > 0) {
+      const slice = await eraseSlice(this.#context(plan), open, { limit: REVOKE_SLICE, signal });
+      const rest = new Map<SubjectRef, EraseSubject>();
+      for (const [ref, progress] of slice) {
+        if (progress instanceof TargetError) {
+          answers.set(ref, progress);
+          continue;
+        }
+        answers.set(ref, added(answers.get(ref) as RevokedPlaces, progress.reported));
+        if (!progress.done) rest.set(ref, { ...open.get(ref)!, cursor: progress.cursor });
+      }
+      open = rest;
+    }
+    return answers;
+  }
+
+  #context(plan: Plan): Parameters<typeof eraseSlice>[0] {
+    return { target: this.name, connections: this.#connections, plan, names: namesOf(plan) };
+  }
+
+  /** Answers subjects whose identifiers can be used by `ask`, and the others by an error: never by a count of zero. */
+  async #answer<S extends TargetSubject, T>(
+    plan: Plan,
+    batch: SubjectBatch<S>,
+    ask: (usable: SubjectBatch<S>) => Promise<Answers<T>>,
+  ): Promise<Answers<T>> {
+    const needed = new Set(plan.places.flatMap(identifiersOf));
+    const failures = new Map<SubjectRef, TargetError>();
+    for (const [ref, { identifiers }] of batch) {
+      const missing = [...needed].find((name) => !Object.hasOwn(identifiers, name) || identifiers[name] === '');
+      if (missing !== undefined) failures.set(ref, this.#missing(missing));
+    }
+    const usable = new Map([...batch].filter(([ref]) => !failures.has(ref)));
+    const answers = usable.size > 0 ? await ask(usable) : new Map<SubjectRef, T | TargetError>();
+    return new Map([...batch.keys()].map((ref) => [ref, failures.get(ref) ?? answers.get(ref)!]));
+  }
+
+  #missing(identifier: string): TargetError {
+    return new TargetBlockedError(
+      `Target "${this.name}" needs the identifier "${identifier}" of every subject, and one has none or an empty one; submit it with the identifier.`,
+      { target: this.name },
+    );
+  }
+
+  /** @throws TargetDeclarationError where the declaration does not fit the catalogue. */
+  async #current(signal: AbortSignal): Promise<Plan> {
+    if (this.#plan && performance.now() - this.#plan.readAt < CATALOGUE_MS) return this.#plan.plan;
+    const readAt = performance.now();
+    const catalogue = await this.#connections.transaction('read', signal, (query) =>
+      readCatalogue((text, parameters) => query(text, parameters), this.#declared),
+    );
+    this.#refuse(serverProblems(catalogue.server));
+    const { places, problems } = bindPlaces(this.#declared, catalogue);
+    this.#refuse(problems);
+    this.#refuse(referenceProblems(places, catalogue));
+    const plan = makePlan(places, catalogue);
+    this.#refuse(planProblems(plan));
+    this.#refuse(await probeProblems(this.#connections, places, signal));
+    this.#plan = { plan, readAt };
+    return plan;
+  }
+
+  #refuse(problems: readonly Problem[]): void {
+    const [first] = problems;
+    if (!first) return;
+    const named = problems.map(({ place, text }) => `${place ? `"${place}" ` : ''}${text}`);
+    throw new TargetDeclarationError(`Target "${this.name}": ${[...new Set(named)].join('; ')}.`, {
+      target: this.name,
+      ...(first.place ? { place: first.place } : {}),
+    });
+  }
+
+  /** Turns every fault into one that says what follows and holds nothing of the data. */
+  async #guarded<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (fault) {
+      const error = asTargetError(fault, this.name, this.#plan && namesOf(this.#plan.plan));
+      // A table or column went away: the next call reads the catalogue again and says which.
+      if (error instanceof TargetDeclarationError || fault instanceof ServerRefusal) this.#plan = null;
+      throw error;
+    }
+  }
+}
+
+function added(known: RevokedPlaces, more: RevokedPlaces): RevokedPlaces {
+  const rows = new Map(known.map((one) => [one.place, one.rows]));
+  for (const one of more) rows.set(one.place, (rows.get(one.place) ?? 0) + one.rows);
+  return [...rows].map(([place, count]) => ({ place, rows: count }));
+}
+
+function namesOf({ catalogue }: Plan): KnownNames {
+  return {
+    constraints: catalogue.constraintNames,
+    tables: new Set([...catalogue.relations.values()].map(({ name }) => name)),
+  };
+}
+
+/** `place` is empty: it concerns the whole database. */
+function serverProblems(server: { version: number; encoding: string; replicationRole: string }): readonly Problem[] {
+  const problems: Problem[] = [];
+  if (server.version < 120_000) problems.push({ place: '', text: 'is older than PostgreSQL 12' });
+  if (server.encoding !== 'UTF8') {
+    problems.push({
+      place: '',
+      text: `has the encoding ${server.encoding}, in which not every identifier can be compared; it has to be UTF8`,
+    });
+  }
+  if (server.replicationRole !== 'origin') {
+    problems.push({
+      place: '',
+      text: `sets session_replication_role to ${server.replicationRole} for this role, which switches foreign keys off; use another role`,
+    });
+  }
+  return problems;
+}

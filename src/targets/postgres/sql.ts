@@ -1,0 +1,168 @@
+/**
+ * The pieces that every statement of this target is made of. A statement's text depends on the place alone: subjects, rows
+ * and limits are parameters, and many subjects are arrays, so that ten thousand of them are still one statement.
+ */
+import type { Column, Relation } from '../../schema/catalogue.js';
+import type { SubjectRef, TargetSubject } from '../target.js';
+import type { BoundPlace, SetColumn } from './bound-place.js';
+import { rootColumns } from './bound-place.js';
+
+/** Values by their number in the text. The same name is one parameter, however often it is asked for. */
+export class Parameters {
+  readonly values: unknown[] = [];
+  readonly #named = new Map<string, string>();
+
+  /** Adds a value and answers its placeholder with a cast. */
+  add(value: unknown, type: string): string {
+    this.values.push(value);
+    return `$${this.values.length}::${type}`;
+  }
+
+  once(name: string, value: () => unknown, type: string): string {
+    const placeholder = this.#named.get(name) ?? this.add(value(), type);
+    this.#named.set(name, placeholder);
+    return placeholder;
+  }
+}
+
+/** Subjects in a fixed order; a row of an answer names its subject by the position, from 1. */
+export class Subjects {
+  readonly refs: readonly SubjectRef[];
+  readonly #subjects: readonly TargetSubject[];
+
+  constructor(batch: ReadonlyMap<SubjectRef, TargetSubject>) {
+    this.refs = [...batch.keys()];
+    this.#subjects = [...batch.values()];
+  }
+
+  get size(): number {
+    return this.refs.length;
+  }
+
+  /** The ref at a position that an answer named. */
+  at(position: number): SubjectRef {
+    return this.refs[position - 1]!;
+  }
+
+  values(identifier: string): readonly string[] {
+    return this.#subjects.map(({ identifiers }) => identifiers[identifier]!);
+  }
+
+  only(wanted: (ref: SubjectRef) => boolean): Subjects {
+    return new Subjects(new Map(this.refs.flatMap((ref, at) => (wanted(ref) ? [[ref, this.#subjects[at]!]] : []))));
+  }
+
+  halves(): readonly [Subjects, Subjects] {
+    const first = new Set(this.refs.slice(0, Math.ceil(this.size / 2)));
+    return [this.only((ref) => first.has(ref)), this.only((ref) => !first.has(ref))];
+  }
+}
+
+/** Where the rows of a place come from besides its own table, and what joins them to it. */
+export interface Scope {
+  readonly from: readonly string[];
+  readonly where: readonly string[];
+  /** The subject's position. */
+  readonly ref: string;
+  /** The alias of each place in the chain. */
+  readonly aliases: ReadonlyMap<BoundPlace, string>;
+}
+
+export function quoted(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}
+
+/** A table in FROM, DELETE or UPDATE: without what inherits from it, but with its partitions. */
+export function tableSql(relation: Relation): string {
+  const name = `${quoted(relation.schema)}.${quoted(relation.name)}`;
+  return relation.kind === 'partitioned table' ? name : `ONLY ${name}`;
+}
+
+export function columnSql(alias: string, column: Pick<Column, 'name'>): string {
+  return `${alias}.${quoted(column.name)}`;
+}
+
+/** The equality of a type that does not come with the server may lie outside of the search path. */
+export function equals(column: Column): string {
+  return column.typeSchema === 'pg_catalog' ? '=' : `OPERATOR(${quoted(column.typeSchema)}.=)`;
+}
+
+/**
+ * The chain from `row`, an alias of the place's table, up to the subjects.
+ *
+ * @param prefix - of the aliases, where one statement has two chains.
+ */
+export function scopeOf(
+  place: BoundPlace,
+  row: string,
+  subjects: Subjects,
+  parameters: Parameters,
+  prefix = '',
+): Scope {
+  const { link } = place;
+  if (link.by === 'parent') {
+    const parent = `${prefix}p${depth(place)}`;
+    const above = scopeOf(link.parent, parent, subjects, parameters, prefix);
+    return {
+      ...above,
+      from: [...above.from, `${tableSql(link.parent.relation)} AS ${parent}`],
+      where: [
+        ...above.where,
+        ...link.on.map(
+          ({ column, parentColumn }) =>
+            `${columnSql(row, column)} ${equals(column)} ${columnSql(parent, parentColumn)}`,
+        ),
+      ],
+      aliases: new Map([...above.aliases, [place, row]]),
+    };
+  }
+  const arrays = link.columns.map(({ identifier, type }) =>
+    parameters.once(`${identifier}:${type.sql}`, () => subjects.values(identifier).map(type.value), `${type.sql}[]`),
+  );
+  const names = link.columns.map((_, index) => `k${index}`);
+  return {
+    from: [`unnest(${arrays.join(', ')}) WITH ORDINALITY AS ${prefix}s (${names.join(', ')}, ref)`],
+    where: link.columns.map(({ column }, index) => `${columnSql(row, column)} ${equals(column)} ${prefix}s.k${index}`),
+    ref: `${prefix}s.ref`,
+    aliases: new Map([[place, row]]),
+  };
+}
+
+function depth(place: BoundPlace): number {
+  return place.link.by === 'parent' ? 1 + depth(place.link.parent) : 0;
+}
+
+/** Whether the action has still to be applied to the row. Never NULL. */
+export function todoSql(place: BoundPlace, row: string, parameters: Parameters): string {
+  if (place.action === 'delete') return 'true';
+  if (place.action === 'retain') return 'false';
+  return `(${place.set.map((set) => differs(set, row, parameters)).join(' OR ')})`;
+}
+
+/**
+ * Whether a column differs from the value that it is set to. Strings are compared as they are written, whatever the
+ * collation or citext makes of them; json has no equality of its own.
+ */
+function differs({ column, value }: SetColumn, row: string, parameters: Parameters): string {
+  const found = columnSql(row, column);
+  if (value === null) return `${found} IS DISTINCT FROM NULL`;
+  const wanted = parameters.once(`set:${column.name}:${value}`, () => value, column.type);
+  if (column.typeName === 'json') return `${found}::jsonb IS DISTINCT FROM (${wanted})::jsonb`;
+  if (column.category === 'S') return `${found}::text COLLATE "C" IS DISTINCT FROM (${wanted})::text COLLATE "C"`;
+  return `${found} IS DISTINCT FROM ${wanted}`;
+}
+
+/** The assignments of an anonymization. */
+export function assignmentsSql(place: BoundPlace, parameters: Parameters): string {
+  return place.set
+    .map(({ column, value }) => {
+      const wanted = value === null ? 'NULL' : parameters.once(`set:${column.name}:${value}`, () => value, column.type);
+      return `${quoted(column.name)} = ${wanted}`;
+    })
+    .join(', ');
+}
+
+/** Names of the identifiers that a place needs. */
+export function identifiersOf(place: BoundPlace): readonly string[] {
+  return rootColumns(place).map(({ identifier }) => identifier);
+}
