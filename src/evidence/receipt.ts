@@ -21,7 +21,7 @@ const instant = z.iso.datetime();
 const duration = z.iso.duration();
 
 /** What was done to the copies in one place. */
-export const placeReceiptSchema = z.strictObject({
+const placeReceiptSchema = z.strictObject({
   place: label,
   /** As declared; it decides which of the three counts below is the one that applies. */
   action: z.enum(['delete', 'anonymize', 'pseudonymize', 'retain']),
@@ -76,7 +76,7 @@ const chainFields = {
 };
 
 /** The receipt of one target's erase. */
-export const targetReceiptSchema = z
+const targetReceiptSchema = z
   .strictObject({
     ...chainFields,
     kind: z.literal('target'),
@@ -98,7 +98,7 @@ export const targetReceiptSchema = z
   .refine((it) => areDistinct(it.places.map(({ place }) => place)), { path: ['places'] });
 
 /** The receipt that closes a chain; without it the chain is incomplete. */
-export const finalReceiptSchema = z
+const finalReceiptSchema = z
   .strictObject({
     ...chainFields,
     kind: z.literal('final'),

@@ -66,7 +66,7 @@ const receiptTokenSection = z
 const head = { format: z.literal('expunge-keys'), version: z.literal(1) };
 
 /** A key file: what it holds follows from its door. */
-export const keyFileSchema = z.discriminatedUnion('door', [
+const keyFileSchema = z.discriminatedUnion('door', [
   z.strictObject({ ...head, door: z.literal('guard'), reference: referenceSection }),
   z.strictObject({
     ...head,
@@ -95,7 +95,7 @@ const verificationKeySchema = z
   .refine((jwk) => isPublicKey(jwk), { message: 'is not a public key of this curve' });
 
 /** The public half of the signing keys, as a JSON Web Key Set: all that an auditor needs. */
-export const verificationFileSchema = z.object({
+const verificationFileSchema = z.object({
   keys: z
     .array(verificationKeySchema)
     .min(1)
