@@ -70,20 +70,29 @@ export function readInventory(inventory: JsonObject, requestId: string): UserDel
   }
   const parsed = schema.safeParse(inventory);
   if (parsed.success) return parsed.data;
-  const path = parsed.error.issues[0]?.path.map(String).join('.') ?? '';
+  const issue = parsed.error.issues[0];
+  const path = issue?.path.map(String).join('.') ?? '';
+  if (issue?.code === 'too_big' && path === 'communities') {
+    throw new InventoryError(
+      `The inventory of request ${requestId} has more than ${MOST_COMMUNITIES} communities, which are the most: split it.`,
+    );
+  }
   throw new InventoryError(
     `The inventory of request ${requestId} is not valid at ${path === '' ? 'its top' : path}: a person has to look.`,
   );
 }
 
-/** Covers the target itself: there is nothing to keep secret about it, and so neither key nor salt (EX-25). */
-export function digestOf(inventory: JsonObject, requestId: string): string {
+/**
+ * Covers the target itself: there is nothing to keep secret about it, and so neither key nor salt (EX-25).
+ * @param target - the request's own, so that an inventory of another target never has its digest.
+ */
+export function digestOf(inventory: JsonObject, requestId: string, target: string | null): string {
   const valid = readInventory(inventory, requestId);
   return inventoryDigest({
     schemaVersion: valid.version,
     workflow: WORKFLOW,
     workflowVersion: WORKFLOW_VERSION,
-    commitment: valid.target,
+    commitment: target ?? '',
     inventory,
   });
 }

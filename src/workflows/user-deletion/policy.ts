@@ -5,20 +5,27 @@ import type { JsonObject } from '../../storage/json.js';
 
 type Decided = ReturnType<Policy['decide']>;
 
-interface Community {
-  readonly id: string;
-  readonly role: string;
-}
+/** Roles by community, in the order of the inventory. */
+type Communities = ReadonlyMap<string, string>;
+
+/** Where a stage leads to, by the rules alone. */
+type Move =
+  | {
+      readonly kind: 'enter';
+      readonly stage: string;
+      readonly community: string | null;
+      readonly transition: JsonObject;
+    }
+  | { readonly kind: 'end'; readonly status: 'completed' | 'cancelled'; readonly transition: JsonObject };
+
+const BEGIN: Move = { kind: 'enter', stage: 'gate_user', community: null, transition: { decision: 'begin' } };
+const CANCELLED: Move = { kind: 'end', status: 'cancelled', transition: { decision: 'cancelled' } };
 
 export const userDeletionPolicy: Policy = {
   decide(input) {
-    const covered = readCovered(input);
-    const last = input.history.at(-1);
-    if (last === undefined) {
-      return input.isCancelled ? cancelled() : enter(input, 'gate_user', null, { decision: 'begin' });
-    }
-    if (last.result?.['cancelled'] === true) return cancelled();
-    return decideAfter(last, covered, input);
+    const move = replay(input);
+    if (move.kind === 'end') return move;
+    return enter(input, move);
   },
 
   // Until the gate has completed; never after (OP-9).
@@ -28,21 +35,42 @@ export const userDeletionPolicy: Policy = {
   },
 };
 
-function decideAfter(last: StageRecord, covered: ReadonlySet<string>, input: PolicyInput): Decided {
-  switch (last.stage) {
-    case 'gate_user':
-      return enterNext(input, covered, { decision: 'enter_communities' });
-    case 'purge_db':
-      if (hasAgents(last)) {
-        const { place } = last;
-        return enter(input, 'purge_agents', place, { decision: 'purge_agents', community: place });
-      }
-      return complete(last, covered, input);
-    case 'purge_agents':
-      return complete(last, covered, input);
-    default:
-      throw new HistoryError(last.id, `is of a stage, ${last.stage}, that user deletions do not have`);
+/**
+ * Goes through the whole history again: each stage has to be the one that the rules lead to from those before it, with the
+ * inputs of the inventory under which it was made, and with the decision that was saved (EX-10). A community is covered by
+ * its `community_complete`, also where a branch skipped a stage.
+ */
+function replay(input: PolicyInput): Move {
+  const inventories = new Map<JsonObject, Communities>();
+  const communitiesOf = (inventory: JsonObject): Communities => {
+    const known = inventories.get(inventory) ?? readCommunities(inventory);
+    inventories.set(inventory, known);
+    return known;
+  };
+  const covered = new Set<string>();
+  let move: Move = input.history.length === 0 && input.isCancelled ? CANCELLED : BEGIN;
+  for (const [index, record] of input.history.entries()) {
+    requirePlace(record, move);
+    requireInputs(record, communitiesOf(record.inventory), input.target);
+    // What was decided next was decided under the inventory that the next stage names.
+    const inventory = input.history[index + 1]?.inventory ?? input.inventory;
+    move = moveAfter(record, covered, communitiesOf(inventory));
+    if (record.transition !== undefined) requireDecision(record, record.transition, move);
   }
+  return move;
+}
+
+/** @param covered - the communities that are done; the record's own is added where it completes it. */
+function moveAfter(record: StageRecord, covered: Set<string>, communities: Communities): Move {
+  const { stage, place } = record;
+  if (record.result?.['cancelled'] === true) return CANCELLED;
+  if (stage === 'gate_user') return nextCommunity(covered, communities, { decision: 'enter_communities' });
+  if (stage === 'purge_db' && hasAgents(record)) {
+    const transition = { decision: 'purge_agents', community: place };
+    return { kind: 'enter', stage: 'purge_agents', community: place, transition };
+  }
+  covered.add(place as string);
+  return nextCommunity(covered, communities, { decision: 'community_complete', community: place });
 }
 
 /** A missing answer is an error and never a skip. */
@@ -52,79 +80,52 @@ function hasAgents(record: StageRecord): boolean {
   return value;
 }
 
-function complete(last: StageRecord, covered: ReadonlySet<string>, input: PolicyInput): Decided {
-  const community = last.place as string;
-  return enterNext(input, new Set([...covered, community]), { decision: 'community_complete', community });
-}
-
 /** The first uncovered community in the order of the inventory; after all of them the end. */
-function enterNext(input: PolicyInput, covered: ReadonlySet<string>, transition: JsonObject): Decided {
-  const next = communitiesOf(input.inventory).find(({ id }) => !covered.has(id));
-  if (next === undefined) return { kind: 'end', status: 'completed', transition };
-  return enter(input, 'purge_db', next.id, transition);
+function nextCommunity(covered: ReadonlySet<string>, communities: Communities, transition: JsonObject): Move {
+  for (const community of communities.keys()) {
+    if (!covered.has(community)) return { kind: 'enter', stage: 'purge_db', community, transition };
+  }
+  return { kind: 'end', status: 'completed', transition };
 }
 
-function enter(input: PolicyInput, stage: string, community: string | null, transition: JsonObject): Decided {
-  const role = communitiesOf(input.inventory).find(({ id }) => id === community)?.role;
+function enter(input: PolicyInput, { stage, community, transition }: Extract<Move, { kind: 'enter' }>): Decided {
+  const role = community === null ? undefined : readCommunities(input.inventory).get(community);
   const about = community === null ? {} : { community: { id: community, role: role ?? '' } };
   return { kind: 'enter', stage, place: community, inputs: { target: input.target, ...about }, transition };
 }
 
-function cancelled(): Decided {
-  return { kind: 'end', status: 'cancelled', transition: { decision: 'cancelled' } };
-}
-
-/**
- * Walks the whole history: inputs against the inventory under which they were made, every saved decision against what the
- * rules allow there (EX-10). A saved `community_complete` covers its community also where a branch skipped a stage.
- */
-function readCovered(input: PolicyInput): ReadonlySet<string> {
-  const covered = new Set<string>();
-  for (const record of input.history) {
-    checkInputs(record, input);
-    if (record.transition === undefined) continue;
-    const decision = record.transition['decision'];
-    if (!allowedAfter(record).includes(String(decision))) {
-      throw new HistoryError(record.id, `has a saved decision that does not follow from ${record.stage}`);
-    }
-    if (decision === 'community_complete') {
-      if (record.transition['community'] !== record.place)
-        throw new HistoryError(record.id, 'completed another community than its own');
-      covered.add(record.place as string);
-    }
+function requirePlace(record: StageRecord, move: Move): void {
+  if (!['gate_user', 'purge_db', 'purge_agents'].includes(record.stage)) {
+    throw new HistoryError(record.id, `is of a stage, ${record.stage}, that user deletions do not have`);
   }
-  return covered;
+  if (move.kind === 'enter' && move.stage === record.stage && move.community === record.place) return;
+  throw new HistoryError(record.id, 'is not the stage that the history before it leads to');
 }
 
-function checkInputs(record: StageRecord, input: PolicyInput): void {
-  if (record.inputs['target'] !== input.target) throw new HistoryError(record.id, 'was made for another target');
-  const saved = record.inputs['community'] as Partial<Community> | undefined;
-  if ((saved?.id ?? null) !== record.place)
+function requireInputs(record: StageRecord, communities: Communities, target: string | null): void {
+  if (record.inputs['target'] !== target) throw new HistoryError(record.id, 'was made for another target');
+  const saved = record.inputs['community'] as { readonly id?: unknown; readonly role?: unknown } | null | undefined;
+  if ((saved?.id ?? null) !== record.place) {
     throw new HistoryError(record.id, 'has another community in its inputs than in its column');
-  const needsCommunity = record.stage !== 'gate_user';
-  if (needsCommunity !== (record.place !== null))
-    throw new HistoryError(record.id, 'has a community where its stage has none, or none where it needs one');
-  if (!needsCommunity) return;
-  const approved = communitiesOf(record.inventory).find(({ id }) => id === record.place);
-  if (approved === undefined || approved.role !== saved?.role) {
+  }
+  if (record.place === null) return;
+  const role = communities.get(record.place);
+  if (role === undefined || role !== saved?.role) {
     throw new HistoryError(record.id, 'is about a community that the approved inventory does not have');
   }
 }
 
-function allowedAfter(record: StageRecord): readonly string[] {
-  if (record.result?.['cancelled'] === true) return ['cancelled'];
-  switch (record.stage) {
-    case 'gate_user':
-      return ['enter_communities'];
-    case 'purge_db':
-      return [hasAgents(record) ? 'purge_agents' : 'community_complete'];
-    case 'purge_agents':
-      return ['community_complete'];
-    default:
-      throw new HistoryError(record.id, `is of a stage, ${record.stage}, that user deletions do not have`);
+function requireDecision(record: StageRecord, saved: JsonObject, move: Move): void {
+  const { decision, community } = move.transition;
+  if (saved['decision'] !== decision) {
+    throw new HistoryError(record.id, `has a saved decision that does not follow from ${record.stage}`);
+  }
+  if ((saved['community'] ?? null) !== (community ?? null)) {
+    throw new HistoryError(record.id, 'completed another community than its own');
   }
 }
 
-function communitiesOf(inventory: JsonObject): readonly Community[] {
-  return inventory['communities'] as unknown as readonly Community[];
+function readCommunities(inventory: JsonObject): Communities {
+  const communities = inventory['communities'] as unknown as readonly { readonly id: string; readonly role: string }[];
+  return new Map(communities.map(({ id, role }) => [id, role]));
 }

@@ -14,6 +14,6 @@ export function userDeletion(rehearsal: Rehearsal = PLAIN): Workflow {
     policy: userDeletionPolicy,
     handlers: rehearsalHandlers(rehearsal),
     visits: new Set(),
-    digest: (request, inventory) => digestOf(inventory, request.id),
+    digest: (request, inventory) => digestOf(inventory, request.id, request.target),
   };
 }

@@ -1,0 +1,117 @@
+/** Counts what targets hold of subjects, and resolves on the way what other targets need (WF-17). */
+import { TargetError, TargetUnavailableError } from '../../targets/target-error.js';
+import type { Answers, Place, SubjectBatch, Target, TargetSubject } from '../../targets/target.js';
+import { answerFor, answersOrFault, callTarget, checkedCounts } from './call-target.js';
+import type { CountedTarget } from './inventory.js';
+import type { OpenTargets } from './open-targets.js';
+
+/** One subject as far as counting needs it. What is resolved here is added to `resolved`; what is there stays. */
+export interface CountSubject {
+  readonly identifiers: Readonly<Record<string, string>>;
+  readonly resolved: Map<string, Readonly<Record<string, readonly string[]>>>;
+}
+
+export type CountAnswers = ReadonlyMap<string, CountedTarget | TargetError>;
+
+/**
+ * @param names - the targets to count, in gate order.
+ * @returns by ref, by target.
+ */
+export async function countTargets(
+  targets: OpenTargets,
+  names: readonly string[],
+  subjects: ReadonlyMap<string, CountSubject>,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, CountAnswers>> {
+  const answers = new Map([...subjects.keys()].map((ref) => [ref, new Map<string, CountedTarget | TargetError>()]));
+  for (const name of names) {
+    const counted = await countTarget(targets, name, subjects, signal);
+    for (const [ref, answer] of counted) answers.get(ref)?.set(name, answer);
+  }
+  return answers;
+}
+
+async function countTarget(
+  targets: OpenTargets,
+  name: string,
+  subjects: ReadonlyMap<string, CountSubject>,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, CountedTarget | TargetError>> {
+  const target = targets.get(name);
+  const { batch, waiting } = batchOf(targets, name, subjects);
+  const places = await describe(target, signal);
+  if (places instanceof TargetError) return new Map([...subjects.keys()].map((ref) => [ref, places]));
+  const located = await locate(targets, name, batch, subjects, signal);
+  const counts = await answersOrFault(batch, () => callTarget(name, signal, (limit) => target.count(batch, limit)));
+  const answers = new Map<string, CountedTarget | TargetError>(waiting);
+  for (const ref of batch.keys()) {
+    const own = checkedCounts(name, places, answerFor(name, ref, counts));
+    const fault = located.get(ref) ?? (own instanceof TargetError ? own : null);
+    answers.set(ref, fault ?? { places, counts: own as CountedTarget['counts'] });
+  }
+  return answers;
+}
+
+/** The subjects as the target takes them; those whose locators are not resolved yet wait for the target that has them. */
+export function batchOf(
+  targets: OpenTargets,
+  name: string,
+  subjects: ReadonlyMap<
+    string,
+    Pick<CountSubject, 'identifiers'> & {
+      readonly resolved: ReadonlyMap<string, Readonly<Record<string, readonly string[]>>>;
+    }
+  >,
+): { readonly batch: SubjectBatch; readonly waiting: ReadonlyMap<string, TargetError> } {
+  const batch = new Map<string, TargetSubject>();
+  const waiting = new Map<string, TargetError>();
+  for (const [ref, { identifiers, resolved }] of subjects) {
+    const locators = targets.locatorsFor(name, resolved);
+    if (locators === null) waiting.set(ref, locatorsMissing(targets, name));
+    else batch.set(ref, { identifiers, locators });
+  }
+  return { batch, waiting };
+}
+
+async function describe(target: Target, signal: AbortSignal): Promise<readonly Place[] | TargetError> {
+  try {
+    return await callTarget(target.name, signal, (limit) => target.describe(limit));
+  } catch (error) {
+    if (error instanceof TargetError) return error;
+    throw error;
+  }
+}
+
+/** Resolves what others need of this target. Returns the faults; what was resolved before is not asked again. */
+async function locate(
+  targets: OpenTargets,
+  name: string,
+  batch: SubjectBatch,
+  subjects: ReadonlyMap<string, CountSubject>,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, TargetError>> {
+  const queries = targets.queriesOf(name);
+  const open = new Map([...batch].filter(([ref]) => subjects.get(ref)?.resolved.has(name) === false));
+  if (Object.keys(queries).length === 0 || open.size === 0) return new Map();
+  const target = targets.get(name);
+  const answers: Answers<Readonly<Record<string, readonly string[]>>> = await answersOrFault(open, () =>
+    callTarget(name, signal, (limit) => target.locate?.(open, queries, limit) ?? Promise.resolve(new Map())),
+  );
+  const faults = new Map<string, TargetError>();
+  for (const ref of open.keys()) {
+    const answer = answerFor(name, ref, answers);
+    if (answer instanceof TargetError) faults.set(ref, answer);
+    else subjects.get(ref)?.resolved.set(name, answer);
+  }
+  return faults;
+}
+
+function locatorsMissing(targets: OpenTargets, name: string): TargetError {
+  const sources = [...new Set(Object.values(targets.declaration(name).locators).map(({ target }) => target))].join(
+    ', ',
+  );
+  return new TargetUnavailableError(`Target ${name} waits for what ${sources} has to resolve for it first.`, {
+    target: name,
+    cause: 'LOCATORS_MISSING',
+  });
+}

@@ -1,0 +1,152 @@
+/** The end: the final receipt is signed, the tombstone gets its expiry; the terminal transition stores and destroys (WF-5). */
+import { z } from 'zod';
+import type { Handler, StageRun } from '../../engine/workflow.js';
+import { signReceipt } from '../../evidence/receipt-chain.js';
+import { receiptToken } from '../../evidence/receipt-token.js';
+import { finalReceipt, type ReceiptHead } from '../../evidence/write-receipt.js';
+import { insertReceipts, type ReceiptRow } from '../../requests/receipts.js';
+import { readApprovalsOf, readInventoriesOf } from '../../requests/read.js';
+import type { ApprovalRow, InventoryRow, StageRow } from '../../requests/request.js';
+import { destroySealed, replaceReferences } from '../../requests/sealed.js';
+import type { Ending } from '../../requests/transition.js';
+import type { Queries } from '../../storage/database.js';
+import type { ErasureDependencies } from './dependencies.js';
+import { type ErasureInventory, WORKFLOW, WORKFLOW_VERSION } from './inventory.js';
+import { withRegistry } from './marks.js';
+import { type OpenRun, StageBatch } from './stage-batch.js';
+import { receiptHeads, receiptRow } from './target-receipts.js';
+
+const rowSchema = z.strictObject({
+  id: z.string(),
+  request_id: z.string(),
+  sequence: z.int(),
+  target: z.null(),
+  receipt: z.string(),
+  receipt_hash: z.string(),
+  previous_hash: z.string().nullable(),
+});
+
+export function sealHandler(deps: ErasureDependencies): Handler {
+  return async (runs, context) => {
+    const batch = await StageBatch.open(runs, deps);
+    const results = await withRegistry(deps, batch, (marks) =>
+      deps.registry.complete(marks, deps.settings.tombstoneSeconds),
+    );
+    for (const { id } of batch.live) {
+      if (results.get(id) === 'missing') {
+        batch.finish(id, {
+          kind: 'failed',
+          error: 'TOMBSTONE_MISSING: the registry has no tombstone of this request any more',
+          retryable: true,
+        });
+      }
+    }
+    context.signal.throwIfAborted();
+    const receipts = await signFinalReceipts(deps, batch.live);
+    for (const { id } of batch.live) {
+      batch.finish(id, {
+        kind: 'completed',
+        result: { state: 'done', receipt: { ...(receipts.get(id) as ReceiptRow) } },
+      });
+    }
+    return { outcomes: batch.outcomes };
+  };
+}
+
+async function signFinalReceipts(
+  deps: ErasureDependencies,
+  opens: readonly OpenRun[],
+): Promise<ReadonlyMap<string, ReceiptRow>> {
+  if (opens.length === 0) return new Map();
+  const ids = opens.map(({ id }) => id);
+  const approvals = await readApprovalsOf(deps.database, ids);
+  const inventories = await readInventoriesOf(deps.database, ids);
+  const heads = await receiptHeads(deps, opens);
+  const signed = opens.map(async ({ id, run }) => {
+    const own = {
+      approvals: approvals.filter(({ request_id }) => request_id === id),
+      inventories: inventories.filter(({ request_id }) => request_id === id),
+    };
+    const receipt = finalReceipt(
+      heads.get(id) as ReceiptHead,
+      finalOutcome(deps, run, own.approvals, own.inventories, heads.get(id) as ReceiptHead),
+    );
+    const { jws, hash } = await signReceipt(deps.ring, receipt);
+    return [id, receiptRow(receipt, null, jws, hash)] as const;
+  });
+  return new Map(await Promise.all(signed));
+}
+
+function finalOutcome(
+  deps: ErasureDependencies,
+  run: StageRun,
+  approvals: readonly ApprovalRow[],
+  inventories: readonly InventoryRow[],
+  head: ReceiptHead,
+): Parameters<typeof finalReceipt>[1] {
+  const approved = new Set(approvals.map(({ inventory_digest }) => inventory_digest));
+  const { settings } = deps;
+  const unreadable = new Date(new Date(head.verifiedAt).getTime() + settings.backupHorizonSeconds * 1000);
+  return {
+    workflow: WORKFLOW,
+    workflowVersion: WORKFLOW_VERSION,
+    subject: settings.receiptToken
+      ? { receiptToken: tokenOf(deps, run) }
+      : { reference: run.request.subject_reference ?? '' },
+    approved: inventories
+      .filter(({ inventory_digest }) => approved.has(inventory_digest))
+      .map(({ revision, inventory_digest }) => ({ revision, inventoryDigest: inventory_digest })),
+    approvals: approvals.map(({ inventory_digest, approved_by, approved_at }) => ({
+      inventoryDigest: inventory_digest,
+      approvedBy: approved_by,
+      approvedAt: approved_at.toISOString(),
+    })),
+    targets: (run.inventory as unknown as ErasureInventory).targets.map(({ name }) => ({
+      target: name,
+      resurrections: resurrectionsOf(run, name),
+    })),
+    identifiersUnreadableFrom: { rule: 'horizons_passed', at: unreadable.toISOString() },
+  };
+}
+
+function resurrectionsOf({ history }: StageRun, target: string): number {
+  const visits = history.filter(({ stage, place }) => stage === 'settle' && place === target);
+  return visits.reduce((sum, { result }) => sum + Number(result?.['resurrections'] ?? 0), 0);
+}
+
+function tokenOf(deps: ErasureDependencies, { request }: Pick<StageRun, 'request'>): string {
+  return receiptToken(deps.ring, { requestId: request.id, reference: request.subject_reference ?? '' });
+}
+
+/**
+ * Commits with the terminal transition: the final receipt is stored, and what leads back to the subject is destroyed: the
+ * sealed identifiers with the digest's salt, operators' free text, and, where configured, the reference.
+ */
+export async function endErasures(
+  tx: Queries,
+  endings: readonly Ending[],
+  deps: Pick<ErasureDependencies, 'ring' | 'settings'>,
+): Promise<void> {
+  const completed = endings.filter(({ status }) => status === 'completed');
+  await insertReceipts(tx, completed.map(sealedReceiptOf));
+  await destroySealed(
+    tx,
+    endings.map(({ requestId }) => requestId),
+  );
+  if (!deps.settings.receiptToken) return;
+  const replacements = endings.map(({ requestId, status, snapshot }) => ({
+    requestId,
+    reference:
+      status === 'completed'
+        ? receiptToken(deps.ring, { requestId, reference: snapshot.request.subject_reference ?? '' })
+        : null,
+  }));
+  await replaceReferences(tx, replacements);
+}
+
+function sealedReceiptOf({ requestId, snapshot }: Ending): ReceiptRow {
+  const seal = snapshot.stages.find((stage: StageRow) => stage.is_current && stage.stage === 'seal');
+  const receipt = seal?.metadata_json.result?.['receipt'];
+  if (receipt === undefined) throw new Error(`Request ${requestId} ends without a final receipt.`);
+  return rowSchema.parse(receipt);
+}

@@ -1,0 +1,26 @@
+/** What the erasure workflow needs to know of a configuration. */
+import type { TargetDeclaration } from '../../targets/target.js';
+
+export interface ErasureSettings {
+  /** Separates the references of tenants. */
+  readonly tenant: string;
+  /** In the order in which they are declared. */
+  readonly targets: Readonly<Record<string, TargetDeclaration>>;
+  readonly bounds: { readonly rows: number; readonly drift: number };
+  /** How old an approval may be when the gate begins; ISO 8601. */
+  readonly approvalsExpireAfter: string;
+  /** The longest age of a delayed message, in seconds. */
+  readonly settleSeconds: number;
+  /** How long a tombstone outlives the deletion, in seconds. */
+  readonly tombstoneSeconds: number;
+  /** How long backups are kept, as declared; ISO 8601. */
+  readonly backupHorizon: string;
+  readonly backupHorizonSeconds: number;
+  /** Whether a one-way token takes the place of the reference at the end. */
+  readonly receiptToken: boolean;
+}
+
+/** How long one call to a target may take before it counts as not answered, in milliseconds. */
+export const CALL_LIMIT_MS = 120_000;
+/** Rows, objects or keys in one slice of an erase, over all subjects of a batch together. */
+export const SLICE_LIMIT = 5_000;

@@ -1,0 +1,86 @@
+/** The runs of one handler call: those still under way, and what was said of the others. */
+import type { Outcome, StageProgress, StageRun } from '../../engine/workflow.js';
+import { describeError } from '../../observe/describe-error.js';
+import { TargetError } from '../../targets/target-error.js';
+import { outcomeOf } from './call-target.js';
+import type { ErasureDependencies } from './dependencies.js';
+import { openSubjects, type OpenedSubject } from './sealed-subjects.js';
+
+/** One request under way, with its subject open. */
+export interface OpenRun {
+  readonly id: string;
+  readonly run: StageRun;
+  readonly subject: OpenedSubject;
+}
+
+export class StageBatch {
+  readonly outcomes = new Map<string, Outcome>();
+  readonly #live = new Map<string, OpenRun>();
+
+  private constructor(runs: readonly OpenRun[]) {
+    for (const run of runs) this.#live.set(run.id, run);
+  }
+
+  /** Opens the subjects. A request that cannot be opened is blocked, loudly (WF-3). */
+  static async open(runs: readonly StageRun[], deps: ErasureDependencies): Promise<StageBatch> {
+    const subjects = await openSubjects(
+      deps.database,
+      deps.ring,
+      runs.map(({ request }) => request.id),
+    );
+    const batch = new StageBatch([]);
+    for (const run of runs) {
+      const { id } = run.request;
+      const subject = subjects.get(id);
+      if (subject !== undefined && !(subject instanceof Error)) batch.#live.set(id, { id, run, subject });
+      else batch.outcomes.set(id, { kind: 'failed', error: errorText(subject), retryable: false });
+    }
+    return batch;
+  }
+
+  get live(): readonly OpenRun[] {
+    return [...this.#live.values()];
+  }
+
+  finish(id: string, outcome: Outcome): void {
+    this.#live.delete(id);
+    this.outcomes.set(id, outcome);
+  }
+
+  /** Ends a run by a target's fault. */
+  fail(open: OpenRun, error: TargetError): void {
+    this.finish(open.id, outcomeOf(error, pausesBefore(open.run)));
+  }
+
+  /** What was saved of a run stands in its stage from here on, as it does in the database. */
+  remember(id: string, progress: StageProgress): void {
+    const open = this.#live.get(id);
+    if (open === undefined) return;
+    const { stage } = open.run;
+    const run = { ...open.run, stage: { ...stage, metadata_json: { ...stage.metadata_json, ...progress } } };
+    this.#live.set(id, { ...open, run });
+  }
+
+  /** What was resolved of a run's subject. */
+  resolve(id: string, resolved: OpenedSubject['resolved']): void {
+    const open = this.#live.get(id);
+    if (open !== undefined) this.#live.set(id, { ...open, subject: { ...open.subject, resolved } });
+  }
+
+  /** Drops the runs whose progress was not saved: the engine knows why. */
+  keep(saved: ReadonlySet<string>): void {
+    for (const id of this.#live.keys()) if (!saved.has(id)) this.#live.delete(id);
+  }
+}
+
+/** How many visits in a row ended waiting, just before this one. */
+function pausesBefore({ stage, history }: StageRun): number {
+  const visits = history.filter((record) => record.stage === stage.stage && record.place === stage.target_community_id);
+  const last = visits.findLastIndex(({ result }) => result?.['state'] !== 'postponed');
+  return visits.length - 1 - last + stage.attempts;
+}
+
+function errorText(error: unknown): string {
+  const { code, message } = describeError(error);
+  return message.includes(code) ? message : `${code}: ${message}`;
+}
