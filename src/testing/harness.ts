@@ -76,7 +76,7 @@ export interface ConformanceOptions {
   open(): Promise<TargetHarness>;
   /** The identifiers that the declaration uses. */
   readonly identifiers: readonly string[];
-  /** Identifiers that form one key together (`['tenantId', 'customerId']`), where there are such. */
+  /** Identifiers that form one key together (`['tenantId', 'customerId']`) and are no key alone, where there are such. */
   readonly composite?: readonly string[];
   /** The locators that the declaration needs. */
   readonly locators?: readonly string[];

@@ -48,7 +48,7 @@ async function under(
   } finally {
     await undo();
   }
-  await plantOrdinary(context, subject, 1);
+  await harness.plant(subject, 1, subjects.secret());
   must((await matchedOf(harness.target, subject)) > 0, `count() does not see copies again after the fault '${kind}'`);
   await eraseAll(harness.target, [subject]);
 }
