@@ -2,7 +2,6 @@ import fc from 'fast-check';
 import pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import { describeWithPostgres, postgresServer } from '../../test/support/postgres.js';
-import { describeWithPostgres, postgresServer } from '../../test/support/postgres.js';
 import { describeError } from './describe-error.js';
 import { ExpungeError, type ErrorOutcome } from './expunge-error.js';
 
@@ -89,6 +88,20 @@ describe('describeError', () => {
 });
 
 describeWithPostgres('describeError, of an error of PostgreSQL', () => {
+  it('WF-2: gives SQLSTATE, table and constraint of a driver error, and none of the values that it prints', async () => {
+    const client = new pg.Client(process.env[postgresServer.variable]);
+    await client.connect();
+    const error: unknown = await client
+      .query(`CREATE TEMP TABLE person (email text CONSTRAINT person_email PRIMARY KEY)`)
+      .then(() => client.query('INSERT INTO person VALUES ($1), ($1)', [MARKER]))
+      .catch((thrown: unknown) => thrown)
+      .finally(() => client.end());
+    expect((error as pg.DatabaseError).detail).toContain(MARKER);
+    expect(describeError(error)).toEqual({
+      code: '23505',
+      message: 'DatabaseError 23505 at table person, constraint person_email',
+    });
+  });
 });
 
 /** Properties that drivers and SDKs are known to fill with values, or that decide what is printed. */
@@ -147,20 +160,3 @@ function errorHolding(marker: string, properties: readonly string[]): fc.Arbitra
     ),
   })).error;
 }
-
-describeWithPostgres('describeError of a driver', () => {
-  it('WF-2: gives SQLSTATE, table and constraint of a driver error, and none of the values that it prints', async () => {
-    const client = new pg.Client(process.env[postgresServer.variable]);
-    await client.connect();
-    const error: unknown = await client
-      .query(`CREATE TEMP TABLE person (email text CONSTRAINT person_email PRIMARY KEY)`)
-      .then(() => client.query('INSERT INTO person VALUES ($1), ($1)', [MARKER]))
-      .catch((thrown: unknown) => thrown)
-      .finally(() => client.end());
-    expect((error as pg.DatabaseError).detail).toContain(MARKER);
-    expect(describeError(error)).toEqual({
-      code: '23505',
-      message: 'DatabaseError 23505 at table person, constraint person_email',
-    });
-  });
-});
