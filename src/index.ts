@@ -1,11 +1,8 @@
-/** The public face of the package. Targets, and whatever needs a driver, are subpaths of their own. */
-export { ConfigError, ConfigLoadError, type ConfigProblem } from './config/config-error.js';
-export { type ConfigInput, type DefinedConfig, defineConfig } from './config/define-config.js';
-export type { IsoDuration } from './config/iso-duration.js';
-export { configFromEnvironment, loadConfig, type LoadedConfig, type LoadOptions } from './config/load-config.js';
-export type { DatabaseSource, ResolvedConfig, SubjectConfig } from './config/resolved-config.js';
-export { counters, type CounterSample } from './observe/counters.js';
+/** The public face of Expunge: configuration, and the client that submits, approves and runs deletions. */
+export { defineConfig } from './config/define-config.js';
+export { loadConfig } from './config/load-config.js';
+export { Client, type ClientOptions, createClient } from './client/client.js';
+export type { Identifiers, RevisedErasure, SubmitOptions, SubmittedErasure } from './client/erasures.js';
+export type { DeletionRequest, DeletionTarget, TargetStatus } from './client/public-status.js';
 export { ExpungeError, type ErrorOutcome, isExpungeError } from './observe/expunge-error.js';
-export { createLog, type Log, type LogLevel, type LogOptions } from './observe/log.js';
-export type { IdentifierDeclaration } from './subject/identifier.js';
-export type { LocatorSource, Target, TargetDeclaration } from './targets/target.js';
+export { DELETION_TOMBSTONE_TTL, type DeletionStatus, type StatusAnswer } from './registry/registry.js';

@@ -12,9 +12,11 @@ import { operatorName } from '../requests/operator.js';
 import { cancel, endHold, hold, type OrderResult, unblock } from '../requests/orders.js';
 import { type ListOptions, listRequests, readApprovals, readEvents } from '../requests/read.js';
 import type { ApprovalRow, InventoryRow, OrderRow, RequestRow, StageRow } from '../requests/request.js';
+import { findExpungeError } from '../observe/expunge-error.js';
 import { RequestRefusedError, unknownRequest } from '../requests/request-error.js';
 import { readSnapshot } from '../requests/snapshot.js';
 import type { Database } from '../storage/database.js';
+import { storableText } from '../storage/storable.js';
 
 export interface OrderInput {
   readonly requestId: string;
@@ -48,8 +50,8 @@ export class DeletionRecord {
 
   /** @throws RequestRefusedError as OP-3 lists. */
   approve(input: { requestId: string; approvedBy: string; inventoryDigest: string }): Promise<ApprovalResult> {
-    return this.#recorded(input.requestId, input.approvedBy, () => {
-      const approval = { ...input, approvedBy: operatorName('--approved-by', input.approvedBy) };
+    return this.#recorded(input.requestId, input.approvedBy, (requestId) => {
+      const approval = { ...input, requestId, approvedBy: operatorName('--approved-by', input.approvedBy) };
       const registered = this.#registered();
       return this.#database.transaction((tx) =>
         approve(tx, approval, (request, inventory) => {
@@ -68,9 +70,10 @@ export class DeletionRecord {
     options: Omit<RunOptions, 'database' | 'workflows' | 'log'>,
     workflows: readonly Workflow[] = [],
   ): Promise<RunEnd> {
-    return this.#recorded(requestId, options.executorId, () =>
-      runOne(requestId, {
+    return this.#recorded(requestId, options.executorId, (id) =>
+      runOne(id, {
         ...options,
+        executorId: operatorName('--executor-id', options.executorId),
         database: this.#database,
         log: this.#log,
         workflows: this.#registered(workflows),
@@ -89,16 +92,16 @@ export class DeletionRecord {
 
   /** @throws RequestRefusedError UNKNOWN_REQUEST */
   async show(requestId: string): Promise<ShownRequest> {
-    requireId(requestId);
-    const snapshot = await readSnapshot(this.#database, requestId);
-    if (snapshot === null) throw unknownRequest(requestId);
+    const id = idOf(requestId);
+    const snapshot = await readSnapshot(this.#database, id);
+    if (snapshot === null) throw unknownRequest(id);
     return {
       request: snapshot.request,
       inventories: snapshot.inventories,
-      approvals: await readApprovals(this.#database, requestId),
+      approvals: await readApprovals(this.#database, id),
       stages: inChainOrder(snapshot.stages),
       orders: snapshot.orders,
-      events: await readEvents(this.#database, requestId),
+      events: await readEvents(this.#database, id),
     };
   }
 
@@ -122,9 +125,10 @@ export class DeletionRecord {
   }
 
   endHold(input: { readonly requestId: string; readonly by: string }): Promise<OrderResult> {
-    return this.#recorded(input.requestId, input.by, () =>
-      this.#database.transaction((tx) => endHold(tx, input.requestId, operatorName('--by', input.by))),
-    );
+    return this.#recorded(input.requestId, input.by, (id) => {
+      const endedBy = operatorName('--by', input.by);
+      return this.#database.transaction((tx) => endHold(tx, id, endedBy));
+    });
   }
 
   unblock(input: OrderInput): Promise<OrderResult> {
@@ -135,8 +139,8 @@ export class DeletionRecord {
     { requestId, by, reason }: OrderInput,
     give: (tx: Parameters<typeof unblock>[0], order: Parameters<typeof unblock>[1]) => Promise<OrderResult>,
   ): Promise<OrderResult> {
-    return this.#recorded(requestId, by, () => {
-      const order = { requestId, orderedBy: operatorName('--by', by), reason: reasonText(reason, requestId) };
+    return this.#recorded(requestId, by, (id) => {
+      const order = { requestId: id, orderedBy: operatorName('--by', by), reason: reasonText(reason, id) };
       return this.#database.transaction((tx) => give(tx, order));
     });
   }
@@ -146,14 +150,15 @@ export class DeletionRecord {
   }
 
   /** A refusal changes nothing but the event log, which says that it happened (OP-10). */
-  async #recorded<T>(requestId: string, actor: string, work: () => Promise<T>): Promise<T> {
-    requireId(requestId);
+  async #recorded<T>(requestId: string, actor: string, work: (id: string) => Promise<T>): Promise<T> {
+    const id = idOf(requestId);
     try {
-      return await work();
+      return await work(id);
     } catch (error) {
-      if (error instanceof RequestRefusedError && error.requestId !== null && error.code !== 'INVALID_OPERATOR') {
+      const refusal = findExpungeError(error);
+      if (refusal?.outcome === 'refused' && !UNRECORDED.has(refusal.code)) {
         await appendEvents(this.#database, [
-          { request_id: error.requestId, event: 'refused', actor: actor.slice(0, 200), detail: { code: error.code } },
+          { request_id: id, event: 'refused', actor: storableText(actor, 200), detail: { code: refusal.code } },
         ]);
       }
       throw error;
@@ -161,9 +166,13 @@ export class DeletionRecord {
   }
 }
 
-function requireId(requestId: string): void {
-  if (!UUID.test(requestId))
-    throw new RequestRefusedError('UNKNOWN_REQUEST', 'That is no request id: expunge list shows those that exist.');
+/** There is nothing to record them at, or nobody to record. */
+const UNRECORDED: ReadonlySet<string> = new Set(['UNKNOWN_REQUEST', 'INVALID_OPERATOR']);
+
+/** As the database writes it: rows are found in memory by what the database answered. */
+function idOf(requestId: string): string {
+  if (UUID.test(requestId)) return requestId.toLowerCase();
+  throw new RequestRefusedError('UNKNOWN_REQUEST', 'That is no request id: expunge list shows those that exist.');
 }
 
 function reasonText(reason: string, requestId: string): string {

@@ -1,6 +1,7 @@
 /** Submitting training requests (OP-1, OP-2). */
 import { v7 as uuidv7 } from 'uuid';
 import { sql } from 'kysely';
+import { appendEvents } from '../requests/events.js';
 import { operatorName } from '../requests/operator.js';
 import { RequestRefusedError } from '../requests/request-error.js';
 import { submit } from '../requests/submit.js';
@@ -49,10 +50,10 @@ export function reasonCode(code: string | undefined): string | null {
 export async function submitUserDeletion(database: Database, input: UserDeletionInput): Promise<SubmittedUserDeletion> {
   const inventory = buildInventory(input.target);
   const id = uuidv7();
-  const digest = digestOf(inventory, id);
+  const digest = digestOf(inventory, id, input.target);
   const requestedBy = operatorName('--requested-by', input.requestedBy);
   const code = reasonCode(input.reasonCode);
-  return database.transaction(async (tx) => {
+  const submitted = await database.transaction(async (tx) => {
     const [result] = await submit(tx, [
       {
         id,
@@ -70,21 +71,30 @@ export async function submitUserDeletion(database: Database, input: UserDeletion
         sealed: [],
       },
     ]);
-    if (result?.kind !== 'submitted') throw liveRequest(result?.existing ?? id);
+    if (result?.kind !== 'submitted') return { existing: result?.existing ?? id };
     const { rows } = await sql<{ created_at: Date }>`
       SELECT created_at FROM ${tx.t.requests} WHERE id = ${id}::uuid`.execute(tx.db);
-    return {
-      id,
-      workflow: WORKFLOW,
-      target: input.target,
-      status: 'submitted',
-      inventory,
-      inventory_digest: digest,
-      requested_by: requestedBy,
-      reason_code: code,
-      created_at: (rows[0] as { created_at: Date }).created_at,
-    };
+    return rows[0] as { created_at: Date };
   });
+  if ('existing' in submitted) {
+    const refusal = liveRequest(submitted.existing);
+    // A refusal changes nothing but the event log, which says that it happened (OP-10).
+    await appendEvents(database, [
+      { request_id: submitted.existing, event: 'refused', actor: requestedBy, detail: { code: refusal.code } },
+    ]);
+    throw refusal;
+  }
+  return {
+    id,
+    workflow: WORKFLOW,
+    target: input.target,
+    status: 'submitted',
+    inventory,
+    inventory_digest: digest,
+    requested_by: requestedBy,
+    reason_code: code,
+    created_at: submitted.created_at,
+  };
 }
 
 export function liveRequest(existing: string): RequestRefusedError {

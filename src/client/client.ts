@@ -1,0 +1,136 @@
+/** The facade: what the command line and an application call. */
+import type { ResolvedConfig } from '../config/resolved-config.js';
+import { KeyRingError } from '../keys/key-errors.js';
+import { type KeyRing, loadKeyRing } from '../keys/key-ring.js';
+import { Counters } from '../observe/counters.js';
+import { createLog, type Log } from '../observe/log.js';
+import { PostgresRegistry } from '../registry/postgres/postgres-registry.js';
+import type { Database } from '../storage/database.js';
+import type { ErasureDependencies } from '../workflows/erasure/dependencies.js';
+import { OpenTargets } from '../workflows/erasure/open-targets.js';
+import { erasure } from '../workflows/erasure/workflow.js';
+import { userDeletion } from '../workflows/user-deletion/workflow.js';
+import { erasureSettings } from './erasure-settings.js';
+import {
+  Erasures,
+  type Identifiers,
+  type RevisedErasure,
+  type SubmitOptions,
+  type SubmittedErasure,
+} from './erasures.js';
+import type { DeletionRequest, DeletionTarget } from './public-status.js';
+import type { StatusAnswer } from '../registry/registry.js';
+import type { ErasureInventory } from '../workflows/erasure/inventory.js';
+import { openDatabase } from './open-database.js';
+import { DeletionRecord } from './record.js';
+import { submitUserDeletion, type SubmittedUserDeletion, type UserDeletionInput } from './user-deletions.js';
+
+export interface ClientOptions {
+  readonly log?: Log;
+}
+
+/** @see createClient */
+export class Client {
+  /** What can be done with requests of any workflow. */
+  readonly requests: DeletionRecord;
+  readonly counters: Counters;
+  readonly #database: Database;
+  readonly #targets: OpenTargets;
+  readonly #erasures: Erasures;
+
+  constructor(config: ResolvedConfig, database: Database, ring: KeyRing | null, log: Log) {
+    this.#database = database;
+    this.#targets = new OpenTargets(config.targets);
+    this.counters = new Counters();
+    const deps = dependencies(config, database, ring, log, this.counters, this.#targets);
+    this.requests = new DeletionRecord(database, log, [userDeletion(), erasure(deps)]);
+    this.#erasures = new Erasures(config, deps);
+  }
+
+  /** A training request, which touches nothing real. @throws DemoTargetError, RequestRefusedError */
+  submitUserDeletion(input: UserDeletionInput): Promise<SubmittedUserDeletion> {
+    return submitUserDeletion(this.#database, input);
+  }
+
+  /**
+   * Records the deletion of a subject: what is there is counted, identifiers are sealed, and nothing is deleted before
+   * somebody else has approved the digest.
+   * @throws InvalidSubjectError, ProtectedSubjectError, BoundsExceededError, TargetDeclarationError, TargetUnreachableError,
+   *   RequestRefusedError LIVE_REQUEST_EXISTS or IDEMPOTENCY_CONFLICT; nothing was changed then.
+   */
+  submit(identifiers: Identifiers, options: SubmitOptions): Promise<SubmittedErasure> {
+    return this.#erasures.submit(identifiers, options);
+  }
+
+  /** What `submit` would ask approval for, without recording anything. @throws as `submit` */
+  preview(identifiers: Identifiers): Promise<ErasureInventory> {
+    return this.#erasures.preview(identifiers);
+  }
+
+  /** One deletion in the words of the public type (WF-0). @throws RequestRefusedError UNKNOWN_REQUEST */
+  get<T extends string = DeletionTarget>(requestId: string): Promise<DeletionRequest<T>> {
+    return this.#erasures.get<T>(requestId);
+  }
+
+  /** What the registry says of a subject (REG-1). @throws InvalidSubjectError */
+  status(identifiers: Identifiers): Promise<StatusAnswer> {
+    return this.#erasures.status(identifiers);
+  }
+
+  /** A new revision of a request's inventory, counted now, for a new approval (WF-6). Needs the worker's key file. */
+  revise(requestId: string, by: string): Promise<RevisedErasure> {
+    return this.#erasures.revise(requestId, by);
+  }
+
+  /** The signed receipts of a request, for `expunge receipts verify`. @throws RequestRefusedError UNKNOWN_REQUEST */
+  exportReceipts(requestId: string): Promise<string> {
+    return this.#erasures.exportReceipts(requestId);
+  }
+
+  async close(): Promise<void> {
+    await this.#targets.close();
+    await this.#database.close();
+  }
+}
+
+/**
+ * Opens the database and the key ring of a configuration. Targets are opened when they are first needed.
+ *
+ * @example
+ * const client = await createClient(config);
+ * const { id, inventory_digest } = await client.submit({ customerId: '42' }, { requestedBy: 'operator-a' });
+ * await client.requests.approve({ requestId: id, approvedBy: 'operator-b', inventoryDigest: inventory_digest });
+ * await client.close();
+ *
+ * @throws DatabaseUnavailableError, SchemaVersionError, EmbeddedDatabaseError, KeyRingError
+ */
+export async function createClient(config: ResolvedConfig, options: ClientOptions = {}): Promise<Client> {
+  const ring = config.keys === null ? null : await loadKeyRing(config.keys.file);
+  const database = await openDatabase(config.database);
+  return new Client(config, database, ring, options.log ?? createLog());
+}
+
+/** Only what needs the ring finds out that there is none: training, lists and approvals go without. */
+function dependencies(
+  config: ResolvedConfig,
+  database: Database,
+  ring: KeyRing | null,
+  log: Log,
+  counters: Counters,
+  targets: OpenTargets,
+): ErasureDependencies {
+  return {
+    database,
+    settings: erasureSettings(config),
+    get ring(): KeyRing {
+      if (ring !== null) return ring;
+      throw new KeyRingError(
+        'No key ring is configured: set keys.file in the configuration to a key file, which expunge init writes.',
+      );
+    },
+    registry: new PostgresRegistry({ database, log, counters }),
+    targets,
+    log,
+    counters,
+  };
+}

@@ -1,0 +1,32 @@
+/** What the erasure workflow takes from a configuration. */
+import { Temporal } from 'temporal-polyfill';
+import type { IsoDuration } from '../config/iso-duration.js';
+import type { ResolvedConfig } from '../config/resolved-config.js';
+import type { ErasureSettings } from '../workflows/erasure/settings.js';
+
+/** The tenant of an installation that names none. */
+const ONLY_TENANT = 'default';
+/** July and August have 31 days: counted from here, months are as long as they can be. */
+const LONG_MONTHS = Temporal.PlainDate.from('2001-07-01');
+
+export function erasureSettings(config: ResolvedConfig): ErasureSettings {
+  return {
+    tenant: tenantOf(config),
+    targets: config.targets,
+    bounds: config.bounds,
+    approvalsExpireAfter: config.approvals.expireAfter.iso,
+    settleSeconds: seconds(config.settle.after),
+    tombstoneSeconds: seconds(config.tombstones.keep),
+    backupHorizon: config.backups.horizon.iso,
+    backupHorizonSeconds: seconds(config.backups.horizon),
+    receiptToken: config.receipts.token,
+  };
+}
+
+export function tenantOf(config: ResolvedConfig): string {
+  return config.tenant ?? ONLY_TENANT;
+}
+
+function seconds({ iso, seconds: exact }: IsoDuration): number {
+  return exact ?? Temporal.Duration.from(iso).total({ unit: 'seconds', relativeTo: LONG_MONTHS });
+}

@@ -1,0 +1,276 @@
+/** Submitting real deletions, and asking about them. */
+import { v7 as uuidv7 } from 'uuid';
+import type { ResolvedConfig } from '../config/resolved-config.js';
+import { isProtected } from '../config/protected.js';
+import { commitment, newSalt } from '../evidence/inventory-digest.js';
+import { exportReceipts } from '../evidence/receipt-export.js';
+import { assertReceiptWillFit } from '../evidence/write-receipt.js';
+import { readClock } from '../requests/clock.js';
+import { operatorName } from '../requests/operator.js';
+import { readReceipts } from '../requests/receipts.js';
+import { RequestRefusedError, unknownRequest } from '../requests/request-error.js';
+import { revise } from '../requests/revise.js';
+import { readSnapshot } from '../requests/snapshot.js';
+import { submit } from '../requests/submit.js';
+import { ExpungeError, type ErrorOutcome } from '../observe/expunge-error.js';
+import { InvalidSubjectError } from '../subject/invalid-subject-error.js';
+import { identifierValues, parseSubject, type Subject } from '../subject/subject.js';
+import { referenceToRead } from '../subject/reference.js';
+import { TargetError, TargetUnavailableError } from '../targets/target-error.js';
+import { type CountSubject, countTargets } from '../workflows/erasure/count-targets.js';
+import type { ErasureDependencies } from '../workflows/erasure/dependencies.js';
+import {
+  buildInventory,
+  type CountedTarget,
+  digestOf,
+  type ErasureInventory,
+  readInventory,
+  WORKFLOW,
+  WORKFLOW_VERSION,
+} from '../workflows/erasure/inventory.js';
+import { openSubjects, sealSubject } from '../workflows/erasure/sealed-subjects.js';
+import type { StatusAnswer } from '../registry/registry.js';
+import { type DeletionRequest, publicRequest } from './public-status.js';
+import { refuseSubjectAsOperator } from './subject-as-operator.js';
+import { liveRequest, reasonCode } from './user-deletions.js';
+
+/** A subject that the configuration protects (WF-9). */
+export class ProtectedSubjectError extends ExpungeError {
+  readonly code = 'PROTECTED_SUBJECT';
+  readonly outcome: ErrorOutcome = 'refused';
+}
+
+/** A target does not answer: an inventory without it would be approved for less than is there. */
+export class TargetUnreachableError extends ExpungeError {
+  readonly code = 'TARGET_UNREACHABLE';
+  readonly outcome: ErrorOutcome = 'unavailable';
+}
+
+export type Identifiers = Readonly<Record<string, string>>;
+
+export interface SubmitOptions {
+  /** An operator's id; `self` where the person asked. */
+  readonly requestedBy: string;
+  /** A machine-readable reason, such as MAIL_REQUEST. */
+  readonly reasonCode?: string;
+  /** Repeating a call with its key gives the first call's request. */
+  readonly idempotencyKey?: string;
+  /** Until when it has to be done. */
+  readonly dueAt?: Date;
+}
+
+export interface SubmittedErasure {
+  readonly id: string;
+  readonly workflow: typeof WORKFLOW;
+  readonly status: string;
+  readonly subject_reference: string | null;
+  readonly inventory: ErasureInventory;
+  readonly inventory_digest: string;
+  readonly requested_by: string;
+  readonly reason_code: string | null;
+  readonly created_at: Date;
+  readonly due_at: Date | null;
+}
+
+export interface RevisedErasure {
+  readonly inventory: ErasureInventory;
+  readonly inventory_digest: string;
+  readonly status: string;
+}
+
+export class Erasures {
+  readonly #config: ResolvedConfig;
+  readonly #deps: ErasureDependencies;
+
+  constructor(config: ResolvedConfig, deps: ErasureDependencies) {
+    this.#config = config;
+    this.#deps = deps;
+  }
+
+  /**
+   * Counts what is there, seals the identifiers, and records the request. Nothing is deleted before it is approved.
+   * @throws InvalidSubjectError, ProtectedSubjectError, BoundsExceededError, TargetDeclarationError, TargetUnreachableError,
+   *   RequestRefusedError LIVE_REQUEST_EXISTS or IDEMPOTENCY_CONFLICT; nothing was changed then.
+   */
+  async submit(identifiers: Identifiers, options: SubmitOptions): Promise<SubmittedErasure> {
+    const { database, ring } = this.#deps;
+    const subject = this.#subject(identifiers);
+    const requestedBy = operatorName('--requested-by', options.requestedBy);
+    refuseSubjectAsOperator(requestedBy, subject);
+    const code = reasonCode(options.reasonCode);
+    const reference = this.#reference(subject);
+    const id = uuidv7();
+    const salt = newSalt();
+    const inventory = await this.#count(subject, commitment(salt, reference));
+    const digest = digestOf(inventory, id);
+    const sealed = await sealSubject(ring, id, subject, salt);
+    const request = {
+      id,
+      workflow: WORKFLOW,
+      workflowVersion: WORKFLOW_VERSION,
+      target: null,
+      subjectReference: reference,
+      inventory,
+      inventoryDigest: digest,
+      requestedBy,
+      reasonCode: code,
+      idempotencyKey: options.idempotencyKey ?? null,
+      approvalsRequired: this.#config.approvals.required,
+      dueAt: options.dueAt ?? null,
+      sealed,
+    };
+    const [result] = await database.transaction((tx) => submit(tx, [request]));
+    if (result?.kind === 'repeated') return this.#repeated(result.existing, reference);
+    if (result?.kind !== 'submitted') throw liveRequest(result?.existing ?? id);
+    return this.#submitted(id);
+  }
+
+  /** What `submit` would ask approval for, without recording anything. */
+  async preview(identifiers: Identifiers): Promise<ErasureInventory> {
+    const subject = this.#subject(identifiers);
+    return this.#count(subject, commitment(newSalt(), this.#reference(subject)));
+  }
+
+  /** @throws RequestRefusedError UNKNOWN_REQUEST */
+  async get<T extends string>(requestId: string): Promise<DeletionRequest<T>> {
+    const snapshot = await readSnapshot(this.#deps.database, requestId);
+    if (snapshot?.request.workflow !== WORKFLOW) throw unknownRequest(requestId);
+    return publicRequest<T>(snapshot);
+  }
+
+  /** What the registry says of a subject (REG-1). @throws InvalidSubjectError */
+  status(identifiers: Identifiers): Promise<StatusAnswer> {
+    return this.#deps.registry.getDeletionStatus(this.#reference(this.#parse(identifiers)));
+  }
+
+  /**
+   * A new revision of the inventory, counted now under the present configuration; it needs its own approval (WF-6).
+   * Opens the request, and so needs the worker's key file.
+   */
+  async revise(requestId: string, by: string): Promise<RevisedErasure> {
+    const { database, ring } = this.#deps;
+    const revisedBy = operatorName('--by', by);
+    const snapshot = await readSnapshot(database, requestId);
+    if (snapshot?.request.workflow !== WORKFLOW) throw unknownRequest(requestId);
+    const current = snapshot.inventories.at(-1);
+    const opened = (await openSubjects(database, ring, [requestId])).get(requestId);
+    if (opened instanceof Error) throw opened;
+    if (current === undefined || opened === undefined) throw unknownRequest(requestId);
+    const before = readInventory(current.inventory, requestId);
+    const counted = await this.#countSubject(
+      { identifiers: opened.identifiers, resolved: new Map(opened.resolved) },
+      before.commitment,
+    );
+    const begun = new Set(
+      snapshot.stages
+        .filter(({ stage, metadata_json }) => stage === 'erase' && metadata_json.intent !== undefined)
+        .map(({ target_community_id }) => target_community_id),
+    );
+    // What is being erased already keeps the counts that were approved for it: they are what the person agreed to.
+    const targets = counted.targets.map((target) => {
+      const approved = before.targets.find(({ name }) => name === target.name);
+      return approved !== undefined && begun.has(target.name) ? { ...target, places: approved.places } : target;
+    });
+    const inventory: ErasureInventory = { ...counted, targets };
+    const inventoryDigest = digestOf(inventory, requestId);
+    const from = current.inventory_digest;
+    const { status } = await database.transaction((tx) =>
+      revise(tx, { requestId, from, inventory, inventoryDigest, revisedBy }),
+    );
+    return { inventory, inventory_digest: inventoryDigest, status };
+  }
+
+  /** The signed receipts of a request, as an auditor verifies them off-line. @throws RequestRefusedError UNKNOWN_REQUEST */
+  async exportReceipts(requestId: string): Promise<string> {
+    const snapshot = await readSnapshot(this.#deps.database, requestId);
+    if (snapshot === null) throw unknownRequest(requestId);
+    const receipts = await readReceipts(this.#deps.database, requestId);
+    return exportReceipts(receipts.map(({ receipt }) => receipt));
+  }
+
+  #parse(identifiers: Identifiers): Subject {
+    const { subject } = this.#config;
+    if (subject === null) {
+      throw new InvalidSubjectError(
+        'No subject is declared: erasures need an expunge.config.ts, which expunge init writes.',
+      );
+    }
+    return parseSubject(subject.identifiers, subject.key, identifiers);
+  }
+
+  #subject(identifiers: Identifiers): Subject {
+    const subject = this.#parse(identifiers);
+    if (isProtected(this.#config, subject)) {
+      throw new ProtectedSubjectError(
+        'This subject is protected by the configuration and is never deleted: take it out of protected if that is wrong.',
+      );
+    }
+    const given = identifierValues(subject);
+    for (const [name, { identifiers: needed }] of Object.entries(this.#deps.settings.targets)) {
+      const missing = needed.find((identifier) => !Object.hasOwn(given, identifier));
+      if (missing !== undefined) {
+        throw new InvalidSubjectError(
+          `Target ${name} finds people by ${missing}, which was not given: give it with --subject ${missing}=VALUE.`,
+        );
+      }
+    }
+    return subject;
+  }
+
+  #reference(subject: Subject): string {
+    return referenceToRead(this.#deps.ring, { tenant: this.#deps.settings.tenant, identifier: subject.key });
+  }
+
+  #count(subject: Subject, committed: string): Promise<ErasureInventory> {
+    return this.#countSubject({ identifiers: identifierValues(subject), resolved: new Map() }, committed);
+  }
+
+  async #countSubject(subject: CountSubject, committed: string): Promise<ErasureInventory> {
+    const { settings, targets, database } = this.#deps;
+    const names = targets.inGateOrder;
+    if (names.length === 0) throw new InvalidSubjectError('No target is declared: there is nothing to delete from.');
+    const answers = (
+      await countTargets(targets, names, new Map([['subject', subject]]), new AbortController().signal)
+    ).get('subject');
+    const counted = new Map<string, CountedTarget>();
+    for (const name of names) {
+      const answer = answers?.get(name);
+      if (answer instanceof TargetUnavailableError) throw new TargetUnreachableError(answer.message, { cause: answer });
+      if (answer instanceof TargetError) throw answer;
+      if (answer === undefined) throw new Error(`Target ${name} was not counted.`);
+      counted.set(name, answer);
+    }
+    for (const [name, { places }] of counted) assertReceiptWillFit(name, targets.declaration(name).kind, places);
+    return buildInventory(settings, committed, counted, await readClock(database));
+  }
+
+  async #repeated(existing: string, reference: string): Promise<SubmittedErasure> {
+    const submitted = await this.#submitted(existing);
+    const isOther = submitted.status !== 'completed' && submitted.subject_reference !== reference;
+    if (!isOther) return submitted;
+    throw new RequestRefusedError(
+      'IDEMPOTENCY_CONFLICT',
+      `The idempotency key was used for request ${existing}, which is about somebody else: use a new key.`,
+      existing,
+    );
+  }
+
+  async #submitted(id: string): Promise<SubmittedErasure> {
+    const snapshot = await readSnapshot(this.#deps.database, id);
+    const inventory = snapshot?.inventories.at(-1);
+    if (snapshot === null || inventory === undefined) throw unknownRequest(id);
+    const { request } = snapshot;
+    return {
+      id,
+      workflow: WORKFLOW,
+      status: request.status,
+      subject_reference: request.subject_reference,
+      inventory: inventory.inventory as unknown as ErasureInventory,
+      inventory_digest: inventory.inventory_digest,
+      requested_by: request.requested_by,
+      reason_code: request.reason_code,
+      created_at: request.created_at,
+      due_at: request.due_at,
+    };
+  }
+}
