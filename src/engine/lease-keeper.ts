@@ -13,49 +13,60 @@ import type { Database } from '../storage/database.js';
 
 /** How often leases are renewed, in milliseconds. */
 const RENEW_EVERY_MS = 10_000;
+/** How often deadlines are looked at, in milliseconds: also while a renewal hangs, handlers are told that they lost. */
+const LOOK_EVERY_MS = 1_000;
 
 interface Kept {
   readonly lease: Lease;
   /** By the monotonic clock, in milliseconds. */
   deadline: number;
   readonly lost: AbortController;
+  /** Writes of this worker under the lease: how many are under way, and how many there were. */
+  writing: number;
+  writes: number;
 }
 
 export interface LeaseKeeperOptions {
   readonly database: Database;
   readonly log: Log;
-  /** Milliseconds between renewals; for tests. */
+  /** Milliseconds between renewals; 10,000 by default. */
   readonly renewEvery?: number;
 }
 
 export class LeaseKeeper {
   readonly #database: Database;
   readonly #log: Log;
+  /** By request and generation: a worker that lost a lease may claim the request anew while the old work still ends. */
   readonly #kept = new Map<string, Kept>();
-  readonly #timer: NodeJS.Timeout;
+  readonly #timers: readonly NodeJS.Timeout[];
   #renewal: Promise<void> | null = null;
 
   constructor(options: LeaseKeeperOptions) {
     this.#database = options.database;
     this.#log = options.log;
-    this.#timer = setInterval(() => {
+    const renewals = setInterval(() => {
       this.#renewal ??= this.#renew().finally(() => {
         this.#renewal = null;
       });
     }, options.renewEvery ?? RENEW_EVERY_MS);
-    this.#timer.unref();
+    const looks = setInterval(() => {
+      for (const { lease } of this.#kept.values()) this.owns(lease);
+    }, LOOK_EVERY_MS);
+    this.#timers = [renewals, looks];
+    for (const timer of this.#timers) timer.unref();
   }
 
   /** @param sentAt - `performance.now()` from before the claim was sent. */
   keep(leases: readonly Lease[], sentAt: number): void {
     for (const lease of leases) {
-      this.#kept.set(lease.requestId, { lease, deadline: sentAt + LEASE_SECONDS * 1000, lost: new AbortController() });
+      const deadline = sentAt + LEASE_SECONDS * 1000;
+      this.#kept.set(keyOf(lease), { lease, deadline, lost: new AbortController(), writing: 0, writes: 0 });
     }
   }
 
   /** Whether the lease still holds. The only thing to ask before an effect or a save. */
-  owns(requestId: string): boolean {
-    const kept = this.#kept.get(requestId);
+  owns(lease: Lease): boolean {
+    const kept = this.#kept.get(keyOf(lease));
     if (kept === undefined) return false;
     if (performance.now() < kept.deadline && !kept.lost.signal.aborted) return true;
     this.#lose(kept);
@@ -63,35 +74,54 @@ export class LeaseKeeper {
   }
 
   /** Aborted when the lease is lost. */
-  signalOf(requestId: string): AbortSignal {
-    return this.#kept.get(requestId)?.lost.signal ?? AbortSignal.abort();
+  signalOf(lease: Lease): AbortSignal {
+    return this.#kept.get(keyOf(lease))?.lost.signal ?? AbortSignal.abort();
+  }
+
+  /**
+   * Runs a write under these leases. Such a write can give ownership back, and it has the rows locked: renewals leave them
+   * out meanwhile, and one that crosses it takes nothing it finds for a loss. The write's own answer says what is the case.
+   */
+  async writing<T>(leases: readonly Lease[], write: () => Promise<T>): Promise<T> {
+    const written = leases.flatMap((lease) => this.#kept.get(keyOf(lease)) ?? []);
+    for (const kept of written) {
+      kept.writing += 1;
+      kept.writes += 1;
+    }
+    try {
+      return await write();
+    } finally {
+      for (const kept of written) kept.writing -= 1;
+    }
   }
 
   /** Forgets leases that were given back or lost. */
-  drop(requestIds: Iterable<string>): void {
-    for (const id of requestIds) this.#kept.delete(id);
+  drop(leases: readonly Lease[]): void {
+    for (const lease of leases) this.#kept.delete(keyOf(lease));
   }
 
   /** No renewal outlives this call. */
   async close(): Promise<void> {
-    clearInterval(this.#timer);
+    for (const timer of this.#timers) clearInterval(timer);
     this.#kept.clear();
     await this.#renewal;
   }
 
   async #renew(): Promise<void> {
-    const held = [...this.#kept.values()].filter(({ lease }) => this.owns(lease.requestId));
+    const held = [...this.#kept.values()]
+      .filter((kept) => kept.writing === 0 && this.owns(kept.lease))
+      .map((kept) => ({ kept, writes: kept.writes }));
     if (held.length === 0) return;
     const sentAt = performance.now();
     try {
-      const renewed = await renew(
+      const { renewed, lost } = await renew(
         this.#database.aside,
-        held.map(({ lease }) => lease),
+        held.map(({ kept }) => kept.lease),
       );
-      for (const kept of held) {
-        if (this.#kept.get(kept.lease.requestId) !== kept) continue;
-        if (renewed.has(kept.lease.requestId)) kept.deadline = sentAt + LEASE_SECONDS * 1000;
-        else this.#lose(kept);
+      for (const { kept, writes } of held) {
+        const { requestId } = kept.lease;
+        if (renewed.has(requestId)) kept.deadline = sentAt + LEASE_SECONDS * 1000;
+        else if (lost.has(requestId) && kept.writes === writes) this.#lose(kept);
       }
     } catch (error) {
       // The deadlines stand; the next renewal may still come in time.
@@ -101,7 +131,13 @@ export class LeaseKeeper {
 
   #lose(kept: Kept): void {
     if (kept.lost.signal.aborted) return;
+    // One that was given back meanwhile is nobody's loss.
+    if (this.#kept.get(keyOf(kept.lease)) !== kept) return;
     kept.lost.abort();
     this.#log.warn('lease_lost', { requestId: kept.lease.requestId, leaseGeneration: kept.lease.generation });
   }
+}
+
+function keyOf({ requestId, generation }: Lease): string {
+  return `${requestId} ${generation}`;
 }

@@ -1,7 +1,8 @@
 /**
  * What makes a write safe from a stale owner: the parents are locked first, in the order of their ids, and ownership is
- * compared afterwards, with the newest version of the row and a clock read after the lock (EX-14, EX-15). Locking without
- * an order deadlocks; comparing before the wait lets an owner write whose lease ran out while it waited.
+ * compared afterwards, with the newest versions of the rows and a clock that is read once all of them are locked (EX-14,
+ * EX-15). Locking without an order deadlocks; comparing before the wait lets an owner write whose lease ran out while it
+ * waited.
  */
 import { type RawBuilder, sql } from 'kysely';
 import { type Queries, recordset } from '../storage/database.js';
@@ -19,8 +20,14 @@ export interface FencedRow {
  * `input` whose lease is valid, with the parent's `status`, `retry_count`, `standing_order` and the time `at`.
  *
  * @param columns - the statement's own columns in `values`, with their types.
+ * @param wait - `skip` leaves out of `locked` what is locked by somebody else, instead of waiting for it.
  */
-export function owned(t: Queries['t'], rows: readonly FencedRow[], columns?: RawBuilder<unknown>): RawBuilder<unknown> {
+export function owned(
+  t: Queries['t'],
+  rows: readonly FencedRow[],
+  columns?: RawBuilder<unknown>,
+  wait: 'wait' | 'skip' = 'wait',
+): RawBuilder<unknown> {
   const input = rows.map(({ lease, values }) => ({
     request_id: lease.requestId,
     owner: lease.owner,
@@ -37,12 +44,15 @@ export function owned(t: Queries['t'], rows: readonly FencedRow[], columns?: Raw
         FROM ${t.requests} r
        WHERE r.id IN (SELECT request_id FROM input)
        ORDER BY r.id
-         FOR UPDATE
+         FOR UPDATE${wait === 'skip' ? sql` SKIP LOCKED` : sql``}
+    ), clock AS MATERIALIZED (
+      -- An aggregate answers when its input is complete: this clock is read after the last of the locks was had.
+      SELECT clock_timestamp() AS at, count(*) FROM locked
     ), owned AS MATERIALIZED (
-      SELECT input.*, locked.status AS request_status, locked.retry_count, locked.standing_order, clock_timestamp() AS at
-        FROM locked JOIN input ON input.request_id = locked.id
+      SELECT input.*, locked.status AS request_status, locked.retry_count, locked.standing_order, clock.at
+        FROM locked JOIN input ON input.request_id = locked.id CROSS JOIN clock
        WHERE locked.lease_owner = input.owner
          AND locked.lease_generation = input.generation
-         AND locked.lease_expires_at > clock_timestamp()
+         AND locked.lease_expires_at > clock.at
     )`;
 }

@@ -3,13 +3,16 @@ import { sql } from 'kysely';
 import { type Queries, recordset, uuids } from '../storage/database.js';
 import type { InventoryRow, Lease, OrderRow, RequestRow, StageRow } from './request.js';
 
+/** The most stages of one request: one that has more is not advanced (EX-12). */
+export const LONGEST_HISTORY = 10_000;
+
 export interface Snapshot {
   readonly request: RequestRow;
   /** The database's clock, read after the row was locked. */
   readonly now: Date;
   /** In the order of their revisions. */
   readonly inventories: readonly InventoryRow[];
-  /** In no order: history is rebuilt by the chain of ids. */
+  /** In no order: history is rebuilt by the chain of ids. At most one more than `LONGEST_HISTORY` of them. */
   readonly stages: readonly StageRow[];
   readonly orders: readonly OrderRow[];
 }
@@ -37,12 +40,15 @@ export async function lockSnapshots(
       SELECT * FROM jsonb_to_recordset(${recordset(rows)}) AS x (id uuid, owner text, generation bigint)
     ), locked AS MATERIALIZED (
       SELECT r.* FROM ${tx.t.requests} r WHERE r.id IN (SELECT id FROM input) ORDER BY r.id FOR UPDATE
+    ), clock AS MATERIALIZED (
+      -- An aggregate answers when its input is complete: this clock is read after the last of the locks was had.
+      SELECT clock_timestamp() AS now, count(*) FROM locked
     )
-    SELECT locked.*, clock_timestamp() AS now,
-           CASE WHEN locked.lease_owner IS NULL OR locked.lease_expires_at <= clock_timestamp() THEN 'free'
+    SELECT locked.*, clock.now,
+           CASE WHEN locked.lease_owner IS NULL OR locked.lease_expires_at <= clock.now THEN 'free'
                 WHEN locked.lease_owner = input.owner AND locked.lease_generation = input.generation THEN 'own'
                 ELSE 'foreign' END AS ownership
-      FROM locked JOIN input USING (id)`.execute(tx.db);
+      FROM locked JOIN input USING (id) CROSS JOIN clock`.execute(tx.db);
   const parts = await readParts(
     tx,
     locked.map(({ id }) => id),
@@ -69,9 +75,14 @@ async function readParts({ db, t }: Queries, ids: readonly string[]): Promise<(i
     SELECT request_id, revision, inventory, inventory_digest
       FROM ${t.inventories} WHERE request_id = ANY (${uuids(ids)}) ORDER BY request_id, revision`.execute(db);
   const { rows: stages } = await sql<StageRow>`
-    SELECT id, request_id, stage, target_community_id, status, is_current, started_at, finished_at, attempts,
-           metadata_json, last_error
-      FROM ${t.stages} WHERE request_id = ANY (${uuids(ids)})`.execute(db);
+    SELECT s.id, s.request_id, s.stage, s.target_community_id, s.status, s.is_current, s.started_at, s.finished_at,
+           s.attempts, s.metadata_json, s.last_error
+      FROM unnest(${uuids(ids)}) AS wanted (id)
+     CROSS JOIN LATERAL (
+           -- One more than the most: enough to see that there are too many, and no way to fill the memory.
+           SELECT * FROM ${t.stages} h WHERE h.request_id = wanted.id LIMIT ${LONGEST_HISTORY + 1}::integer) s`.execute(
+    db,
+  );
   const { rows: orders } = await sql<OrderRow>`
     SELECT id, request_id, kind, ordered_by, reason, ordered_at, until, ended_at
       FROM ${t.orders} WHERE request_id = ANY (${uuids(ids)}) ORDER BY ordered_at, id`.execute(db);
