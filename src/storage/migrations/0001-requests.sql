@@ -49,9 +49,9 @@ CREATE UNIQUE INDEX one_live_request_per_subject
 CREATE UNIQUE INDEX one_request_per_idempotency_key
   ON {{schema}}.entity_deletion_requests (workflow, idempotency_key)
   WHERE idempotency_key IS NOT NULL;
--- What a worker claims: ordered by the time at which it became due, finished requests left out.
+-- What a worker claims, in the order in which it claims; finished requests left out.
 CREATE INDEX claimable_requests
-  ON {{schema}}.entity_deletion_requests (workflow, (coalesce(next_attempt_at, created_at)), id)
+  ON {{schema}}.entity_deletion_requests ((coalesce(next_attempt_at, created_at)), id)
   WHERE status IN ('approved', 'running', 'waiting', 'retry_wait');
 CREATE INDEX requests_by_age
   ON {{schema}}.entity_deletion_requests (created_at DESC, id DESC);
