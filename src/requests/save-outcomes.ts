@@ -30,12 +30,16 @@ export interface OutcomeToSave {
 }
 
 export interface SaveResult {
-  /** The parent's status afterwards; `running` when its transition is next. */
+  /** The parent's status afterwards. */
   readonly status: RequestStatus;
+  /** Whether the request waits now and ownership was given back; otherwise its transition is next. */
+  readonly released: boolean;
   readonly next_attempt_at: Date | null;
   readonly last_error: string | null;
 }
 
+/** What is postponed by less would be claimed again at once, over and over. */
+export const SHORTEST_DELAY_SECONDS = 1;
 /** The first retry comes after this many seconds; each further one doubles it. */
 export const FIRST_RETRY_SECONDS = 30;
 export const LONGEST_RETRY_SECONDS = 3600;
@@ -45,7 +49,8 @@ export const FAILURES_THAT_BLOCK = 8;
 /**
  * Saves many outcomes in one statement. A request that is missing from the answer was written by a stale owner: refused,
  * unchanged. While a cancel stands, whatever a stage had to say is saved as `{ cancelled: true }`: nothing of a cancelled
- * request passes its point of no return (OP-9). While a hold stands, a request that would wait is held instead.
+ * request passes its point of no return (OP-9). While a hold stands, a request that would wait is held instead. Ownership of
+ * a request that waits is given back by the same statement, so that no crash leaves a lease in the way of its next attempt.
  */
 export async function saveOutcomes(
   queries: Queries,
@@ -108,7 +113,9 @@ export async function saveOutcomes(
                                            WHEN 'failed' THEN CASE WHEN v.goes_on THEN v.retry_at END END,
              last_error = CASE WHEN v.kind = 'failed' THEN v.message ELSE r.last_error END,
              blocked_at = CASE WHEN v.next_status = 'blocked' THEN v.at END,
-             blocked_reason = CASE WHEN v.next_status = 'blocked' THEN v.message END
+             blocked_reason = CASE WHEN v.next_status = 'blocked' THEN v.message END,
+             lease_owner = NULL,
+             lease_expires_at = NULL
         FROM parent v
        WHERE r.id = v.request_id AND v.kind NOT IN ('completed', 'cancelled')
       RETURNING r.id, r.status, r.next_attempt_at, r.last_error
@@ -120,7 +127,8 @@ export async function saveOutcomes(
                'inventory_digest', v.digest))
         FROM parent v WHERE v.kind <> 'completed'
     )
-    SELECT v.request_id, coalesce(p.status, v.request_status) AS status, p.next_attempt_at, p.last_error
+    SELECT v.request_id, coalesce(p.status, v.request_status) AS status, p.id IS NOT NULL AS released,
+           p.next_attempt_at, p.last_error
       FROM parent v LEFT JOIN parent_saved p ON p.id = v.request_id`.execute(db);
   return new Map(saved.map(({ request_id, ...result }) => [request_id, result]));
 }
@@ -128,9 +136,12 @@ export async function saveOutcomes(
 function columnsOf(outcome: SavedOutcome) {
   switch (outcome.kind) {
     case 'completed':
-      return { result: storableJson(outcome.result), delay: outcome.delaySeconds ?? null };
+      return {
+        result: storableJson(outcome.result),
+        delay: outcome.delaySeconds === undefined ? null : usableDelay(outcome.delaySeconds),
+      };
     case 'postponed':
-      return { message: storableText(outcome.why), delay: outcome.delaySeconds };
+      return { message: storableText(outcome.why), delay: usableDelay(outcome.delaySeconds) };
     case 'failed':
       return { message: storableText(outcome.error), retryable: outcome.retryable };
     case 'revised':
@@ -140,4 +151,9 @@ function columnsOf(outcome: SavedOutcome) {
         digest: outcome.inventoryDigest,
       };
   }
+}
+
+/** Infinity and NaN are no JSON, and a request that waits until never would be claimed at once. */
+function usableDelay(seconds: number): number {
+  return Number.isFinite(seconds) ? Math.max(SHORTEST_DELAY_SECONDS, seconds) : LONGEST_RETRY_SECONDS;
 }

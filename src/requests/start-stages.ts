@@ -12,7 +12,7 @@ export interface StageToStart {
 /** `ordered`: a hold or cancel stands, so that nothing new is begun. */
 export type StartResult = 'started' | 'ordered' | 'stale';
 
-/** The first `started_at` of a stage is kept, however often it is taken over (EX-16). */
+/** The first `started_at` of a stage is kept, however often it is taken over (EX-16); it has not finished any more. */
 export async function startStages(
   queries: Queries,
   stages: readonly StageToStart[],
@@ -23,7 +23,8 @@ export async function startStages(
     WITH ${owned(t, rows, sql`stage_id uuid`)},
     started AS (
       UPDATE ${t.stages} s
-         SET status = 'running', started_at = coalesce(s.started_at, owned.at), attempts = s.attempts + 1
+         SET status = 'running', started_at = coalesce(s.started_at, owned.at), finished_at = NULL,
+             attempts = s.attempts + 1
         FROM owned
        WHERE s.id = owned.stage_id
          AND s.request_id = owned.request_id

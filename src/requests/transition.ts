@@ -5,7 +5,7 @@ import { type Queries, recordset } from '../storage/database.js';
 import type { JsonObject } from '../storage/json.js';
 import { storableJson, storableText } from '../storage/storable.js';
 import type { Decision } from './decision.js';
-import { type Lease, type RequestStatus, type StageRow } from './request.js';
+import type { Lease, RequestStatus, StageRow } from './request.js';
 import { RecordIntegrityError } from './request-error.js';
 import { lockSnapshots, type LockedSnapshot, type Snapshot } from './snapshot.js';
 
@@ -18,9 +18,9 @@ export interface TransitionItem {
 }
 
 export type TransitionResult =
-  /** This stage is to be run now. */
+  /** This stage is to be run now. The snapshot is as the transition leaves it. */
   | { readonly kind: 'current'; readonly stage: StageRow; readonly snapshot: Snapshot }
-  /** The next stage exists and waits, or an order holds it; ownership was given back. */
+  /** The next stage exists and waits, or an order holds it; ownership was given back by the same statement. */
   | {
       readonly kind: 'waiting';
       readonly status: RequestStatus;
@@ -70,6 +70,8 @@ export async function transition(
 /** A decision that fits its request, with what the statement needs. */
 interface Move {
   readonly snapshot: Snapshot;
+  /** `stay`: the current row is resumed, or a hold keeps it where it is. */
+  readonly kind: 'stay' | 'enter' | 'end';
   readonly decision: Decision;
   /** The current row, where there is one. */
   readonly current: StageRow | null;
@@ -93,17 +95,38 @@ function consider(
   const current = snapshot.stages.find((stage) => stage.is_current) ?? null;
   if (item.expectedStageId !== null && item.expectedStageId !== current?.id) return { result: { kind: 'stale' } };
   try {
+    if (item.expectedStageId !== null && current !== null) requireCompleted(current);
     return { move: plan(snapshot, current, rules.decide(snapshot)) };
   } catch (error) {
     return { result: { kind: 'error', error } };
   }
 }
 
+/** Whoever names the stage that it has finished is not given it to run again (EX-8). */
+function requireCompleted(current: StageRow): void {
+  if (current.status === 'completed') return;
+  throw new RecordIntegrityError(
+    `Stage ${current.id} (${current.stage}) was saved as completed and is ${current.status}: a person has to look at its request.`,
+    current.request_id,
+  );
+}
+
 /** @throws RecordIntegrityError when the decision does not fit the lifecycle. */
 function plan(snapshot: Snapshot, current: StageRow | null, decision: Decision): Move {
   const { request } = snapshot;
+  requireDecision(request.id, decision);
   const isCancelled = request.standing_order === 'cancel';
-  const held = request.standing_order === 'hold' && decision.kind !== 'end';
+  const held = request.standing_order === 'hold';
+  const stay: Move = {
+    snapshot,
+    kind: 'stay',
+    decision,
+    current,
+    closesUnfinished: false,
+    next: null,
+    status: 'running',
+    held,
+  };
   if (decision.kind === 'resume') {
     if (current === null || current.status === 'completed') {
       throw new RecordIntegrityError(
@@ -111,7 +134,7 @@ function plan(snapshot: Snapshot, current: StageRow | null, decision: Decision):
         request.id,
       );
     }
-    return { snapshot, decision, current, closesUnfinished: false, next: null, status: 'running', held };
+    return stay;
   }
   const isUnfinished = current !== null && current.status !== 'completed';
   if (isUnfinished && !isCancelled) {
@@ -120,9 +143,26 @@ function plan(snapshot: Snapshot, current: StageRow | null, decision: Decision):
       request.id,
     );
   }
-  const next = decision.kind === 'enter' ? successor(request.id, current, decision) : null;
-  const status = decision.kind === 'end' ? decision.status : (decision.wait?.status ?? 'running');
-  return { snapshot, decision, current, closesUnfinished: isUnfinished, next, status, held };
+  if (decision.kind === 'end') {
+    // The end destroys what cannot be had back: it waits for the hold.
+    if (held) return stay;
+    return { ...stay, kind: 'end', closesUnfinished: isUnfinished, status: decision.status };
+  }
+  const next = successor(request.id, current, decision);
+  return { ...stay, kind: 'enter', closesUnfinished: isUnfinished, next, status: decision.wait?.status ?? 'running' };
+}
+
+/** What a policy answers is checked at run time too: one that waits without a time would be claimed over and over. */
+function requireDecision(requestId: string, decision: Decision): void {
+  const wait = decision.kind === 'enter' ? decision.wait : undefined;
+  const fits =
+    ['resume', 'enter', 'end'].includes(decision.kind) &&
+    (wait === undefined || (wait.status === 'blocked') === (wait.until === null));
+  if (fits) return;
+  throw new RecordIntegrityError(
+    `The policy decided for request ${requestId} what is no decision, or a wait without its time: repair the workflow.`,
+    requestId,
+  );
 }
 
 function successor(requestId: string, current: StageRow | null, decision: Decision & { kind: 'enter' }): StageRow {
@@ -152,7 +192,7 @@ async function applyMoves(tx: Queries, moves: readonly Move[]): Promise<void> {
       SELECT * FROM jsonb_to_recordset(${recordset(moves.map(columnsOf))}) AS x (
              request_id uuid, kind text, from_stage uuid, closes_unfinished boolean, transition jsonb,
              stage_id uuid, stage text, place text, metadata jsonb,
-             status text, held boolean, until timestamptz, why text, actor text)
+             status text, held boolean, goes_on boolean, until timestamptz, why text, actor text)
     ), closed AS (
       UPDATE ${tx.t.stages} s
          SET is_current = false,
@@ -162,7 +202,7 @@ async function applyMoves(tx: Queries, moves: readonly Move[]): Promise<void> {
                || CASE WHEN i.closes_unfinished THEN '{"result": {"cancelled": true}}'::jsonb ELSE '{}'::jsonb END
                || jsonb_build_object('transition', i.transition)
         FROM input i
-       WHERE i.kind <> 'resume'
+       WHERE i.kind <> 'stay'
          AND s.id = i.from_stage
          AND s.request_id = i.request_id
          AND s.is_current
@@ -170,7 +210,7 @@ async function applyMoves(tx: Queries, moves: readonly Move[]): Promise<void> {
       RETURNING s.request_id
     ), ready AS MATERIALIZED (
       SELECT i.* FROM input i LEFT JOIN closed ON closed.request_id = i.request_id
-       WHERE i.kind = 'resume' OR i.from_stage IS NULL OR closed.request_id IS NOT NULL
+       WHERE i.kind = 'stay' OR i.from_stage IS NULL OR closed.request_id IS NOT NULL
     ), inserted AS (
       INSERT INTO ${tx.t.stages} (id, request_id, stage, target_community_id, status, is_current, metadata_json)
       SELECT stage_id, request_id, stage, place, 'pending', true, metadata FROM ready WHERE kind = 'enter'
@@ -186,15 +226,15 @@ async function applyMoves(tx: Queries, moves: readonly Move[]): Promise<void> {
          SET status = CASE WHEN i.held THEN 'held' ELSE i.status END,
              held_status = CASE WHEN i.held THEN i.status END,
              standing_order = CASE WHEN i.held THEN 'hold' END,
-             retry_count = CASE WHEN i.kind = 'resume' THEN r.retry_count ELSE 0 END,
-             last_error = CASE WHEN i.kind = 'resume' THEN r.last_error
+             retry_count = CASE WHEN i.kind = 'stay' THEN r.retry_count ELSE 0 END,
+             last_error = CASE WHEN i.kind = 'stay' THEN r.last_error
                                WHEN i.status IN ('retry_wait', 'blocked') THEN i.why END,
              next_attempt_at = i.until,
              blocked_at = CASE WHEN i.status = 'blocked' THEN clock_timestamp() END,
              blocked_reason = CASE WHEN i.status = 'blocked' THEN i.why END,
              completed_at = CASE WHEN i.kind = 'end' THEN clock_timestamp() END,
-             lease_owner = CASE WHEN i.kind = 'end' THEN NULL ELSE r.lease_owner END,
-             lease_expires_at = CASE WHEN i.kind = 'end' THEN NULL ELSE r.lease_expires_at END
+             lease_owner = CASE WHEN i.goes_on THEN r.lease_owner END,
+             lease_expires_at = CASE WHEN i.goes_on THEN r.lease_expires_at END
         FROM ready i
        WHERE r.id = i.request_id
       RETURNING r.id
@@ -205,7 +245,7 @@ async function applyMoves(tx: Queries, moves: readonly Move[]): Promise<void> {
                   WHEN i.from_stage IS NULL THEN 'initialized' WHEN i.status <> 'running' THEN i.status ELSE 'transition' END,
              i.actor,
              jsonb_strip_nulls(jsonb_build_object('stage', i.stage, 'place', i.place, 'why', i.why, 'until', i.until))
-        FROM ready i WHERE i.kind <> 'resume' OR i.held
+        FROM ready i WHERE i.kind <> 'stay' OR i.held
     )
     SELECT count(*)::integer AS count FROM moved`.execute(tx.db);
   if (rows[0]?.count !== moves.length) {
@@ -215,37 +255,71 @@ async function applyMoves(tx: Queries, moves: readonly Move[]): Promise<void> {
 }
 
 function columnsOf(move: Move) {
-  const { snapshot, decision, current, next } = move;
+  const { snapshot, kind, decision, current, next } = move;
   const wait = decision.kind === 'enter' ? decision.wait : undefined;
   return {
     request_id: snapshot.request.id,
-    kind: decision.kind,
-    from_stage: decision.kind === 'resume' ? null : (current?.id ?? null),
+    kind,
+    from_stage: kind === 'stay' ? null : (current?.id ?? null),
     closes_unfinished: move.closesUnfinished,
-    transition: decision.kind === 'resume' ? null : storableJson(decision.transition),
+    transition: kind === 'stay' ? null : transitionOf(decision),
     stage_id: next?.id ?? null,
     stage: next?.stage ?? null,
     place: next?.target_community_id ?? null,
     metadata: next === null ? null : (next.metadata_json as unknown as JsonObject),
     status: move.status,
     held: move.held,
+    goes_on: goesOn(move),
     until: wait?.until?.toISOString() ?? null,
     why: wait === undefined ? null : storableText(wait.why),
     actor: snapshot.request.lease_owner,
   };
 }
 
-function endingOf(move: Move): Ending[] {
-  if (move.decision.kind !== 'end') return [];
-  return [{ requestId: move.snapshot.request.id, status: move.decision.status, snapshot: move.snapshot }];
+function transitionOf(decision: Decision): JsonObject | null {
+  return decision.kind === 'resume' ? null : storableJson(decision.transition);
+}
+
+/** Whether the owner keeps the request and runs its current stage. */
+function goesOn({ kind, held, status }: Move): boolean {
+  return kind !== 'end' && !held && status === 'running';
+}
+
+function endingOf({ kind, decision, snapshot }: Move): Ending[] {
+  if (kind !== 'end' || decision.kind !== 'end') return [];
+  return [{ requestId: snapshot.request.id, status: decision.status, snapshot }];
 }
 
 function resultOf(move: Move): TransitionResult {
-  const { decision, snapshot } = move;
-  if (decision.kind === 'end') return { kind: 'ended', status: decision.status };
-  if (move.held) return { kind: 'waiting', status: 'held', until: null, why: null };
+  const { kind, decision, snapshot } = move;
+  if (kind === 'end' && decision.kind === 'end') return { kind: 'ended', status: decision.status };
+  if (move.held) {
+    const hold = snapshot.orders.find((order) => order.kind === 'hold' && order.ended_at === null);
+    return { kind: 'waiting', status: 'held', until: hold?.until ?? null, why: null };
+  }
   if (decision.kind === 'enter' && decision.wait !== undefined) {
     return { kind: 'waiting', ...decision.wait };
   }
-  return { kind: 'current', stage: (move.next ?? move.current) as StageRow, snapshot };
+  return { kind: 'current', stage: (move.next ?? move.current) as StageRow, snapshot: snapshotAfter(move) };
+}
+
+/** What the statement has made of the snapshot, so that a handler sees the history that leads to its stage. */
+function snapshotAfter({ snapshot, kind, decision, current, closesUnfinished, next, status }: Move): Snapshot {
+  const { request, stages, now } = snapshot;
+  if (kind !== 'enter' || next === null) return { ...snapshot, request: { ...request, status } };
+  const closed = stages.map((stage): StageRow => {
+    if (stage !== current) return stage;
+    const metadata_json = {
+      ...stage.metadata_json,
+      ...(closesUnfinished ? { result: { cancelled: true } } : {}),
+      transition: transitionOf(decision) ?? {},
+    };
+    const finished_at = stage.finished_at ?? now;
+    return { ...stage, is_current: false, status: 'completed', finished_at, metadata_json };
+  });
+  return {
+    ...snapshot,
+    request: { ...request, status, standing_order: null, retry_count: 0, last_error: null, next_attempt_at: null },
+    stages: [...closed, next],
+  };
 }
