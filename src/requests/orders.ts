@@ -1,7 +1,7 @@
 /** What operators order: hold, cancel, unblock (OP-9, WF-30). Reasons are theirs and stay out of the event log. */
 import { sql } from 'kysely';
 import { v7 as uuidv7 } from 'uuid';
-import type { Queries } from '../storage/database.js';
+import { type Queries, uuids } from '../storage/database.js';
 import { storableText } from '../storage/storable.js';
 import { RequestRefusedError, unknownRequest } from './request-error.js';
 import type { RequestStatus } from './request.js';
@@ -26,7 +26,8 @@ export interface OrderResult {
 const REASON_BYTES = 500;
 
 /**
- * Cancels a request, as long as its policy lets it. Call it inside a transaction.
+ * Cancels a request, as long as its policy lets it. A cancel that was left standing, because the worker that should have
+ * acted on it is gone, is carried out now. Call it inside a transaction.
  * @param mayCancel - throws RequestRefusedError POINT_OF_NO_RETURN when it is too late.
  */
 export async function cancel(
@@ -36,28 +37,28 @@ export async function cancel(
   rules: TransitionRules,
 ): Promise<OrderResult> {
   const snapshot = await lockLive(tx, order.requestId);
-  if (snapshot.request.standing_order === 'cancel') {
+  const isFree = snapshot.ownership === 'free';
+  if (snapshot.request.standing_order !== 'cancel') {
+    mayCancel(snapshot);
+    // A cancel ends a hold: what it undoes must not wait for it.
+    if (snapshot.request.standing_order === 'hold') await liftHolds(tx, [order.requestId], order.orderedBy);
+    await insertOrder(tx, 'cancel', order, null);
+    await sql`UPDATE ${tx.t.requests} SET standing_order = 'cancel' WHERE id = ${order.requestId}::uuid`.execute(tx.db);
+  } else if (!isFree) {
     throw new RequestRefusedError(
       'ORDER_STANDS',
       `Request ${order.requestId} is being cancelled already: wait for its worker.`,
       order.requestId,
     );
   }
-  mayCancel(snapshot);
-  await insertOrder(tx, 'cancel', order, null);
-  await sql`
-    UPDATE ${tx.t.requests}
-       SET standing_order = 'cancel',
-           -- A cancel ends a hold: what it undoes must not wait for it.
-           status = coalesce(held_status, status), held_status = NULL
-     WHERE id = ${order.requestId}::uuid`.execute(tx.db);
-  if (snapshot.ownership !== 'free') return pendingWith(snapshot);
+  if (!isFree) return pendingWith(snapshot);
   const results = await transition(tx, [{ requestId: order.requestId, lease: null, expectedStageId: null }], rules);
   return { id: order.requestId, status: statusAfter(results.get(order.requestId)), pending_with: null };
 }
 
 /** Pauses a request until a time or until `endHold`; its deadline goes on. Call it inside a transaction. */
 export async function hold(tx: Queries, order: Order, until: Date | null): Promise<OrderResult> {
+  await endDueHold(tx, order.requestId);
   const snapshot = await lockLive(tx, order.requestId);
   if (snapshot.request.standing_order !== null) {
     throw new RequestRefusedError(
@@ -66,10 +67,10 @@ export async function hold(tx: Queries, order: Order, until: Date | null): Promi
       order.requestId,
     );
   }
-  if (until !== null && until <= snapshot.now) {
+  if (until !== null && !(until > snapshot.now)) {
     throw new RequestRefusedError(
       'INVALID_ORDER',
-      `The hold would end at ${until.toISOString()}, which is past: give a later time.`,
+      `The hold of request ${order.requestId} would end at a time that is past or no time at all: give a later one.`,
       order.requestId,
     );
   }
@@ -98,7 +99,10 @@ export async function endHold(tx: Queries, requestId: string, endedBy: string): 
   return { id: requestId, status: snapshot.request.held_status ?? snapshot.request.status, pending_with: null };
 }
 
-/** Ends the holds whose time has come, by the database's clock, and returns their requests. */
+/**
+ * Ends the holds whose time has come, by the database's clock, and returns their requests. Call it inside a transaction.
+ * Workers call it; for what no worker touches, every operation that finds a request held looks whether it still is.
+ */
 export async function endDueHolds(tx: Queries): Promise<readonly string[]> {
   const { rows } = await sql<{ id: string }>`
     SELECT r.id FROM ${tx.t.requests} r
@@ -108,13 +112,30 @@ export async function endDueHolds(tx: Queries): Promise<readonly string[]> {
      ORDER BY r.id
      LIMIT 1000
        FOR UPDATE SKIP LOCKED`.execute(tx.db);
-  const ids = rows.map(({ id }) => id);
-  if (ids.length > 0) await liftHolds(tx, ids, null);
-  return ids;
+  return liftHolds(
+    tx,
+    rows.map(({ id }) => id),
+    null,
+    'due',
+  );
+}
+
+/** Ends the hold of one request if its time has come. Call it inside a transaction. */
+export async function endDueHold(tx: Queries, requestId: string): Promise<void> {
+  const { rows } = await sql<{ id: string }>`
+    SELECT id FROM ${tx.t.requests}
+     WHERE id = ${requestId}::uuid AND standing_order = 'hold' FOR UPDATE`.execute(tx.db);
+  await liftHolds(
+    tx,
+    rows.map(({ id }) => id),
+    null,
+    'due',
+  );
 }
 
 /** Lets a blocked request go on. What went wrong stays in its history. Call it inside a transaction. */
 export async function unblock(tx: Queries, order: Order): Promise<OrderResult> {
+  await endDueHold(tx, order.requestId);
   const snapshot = await lockLive(tx, order.requestId);
   if (snapshot.request.status !== 'blocked') {
     throw new RequestRefusedError(
@@ -124,10 +145,14 @@ export async function unblock(tx: Queries, order: Order): Promise<OrderResult> {
     );
   }
   await insertOrder(tx, 'unblock', order, null);
-  const status: RequestStatus = snapshot.stages.length > 0 ? 'running' : 'approved';
+  const next: RequestStatus = snapshot.stages.length > 0 ? 'running' : 'approved';
+  // A request can be blocked by its worker while a hold waits for that worker: the hold is what it goes back to.
+  const isHeld = snapshot.request.standing_order === 'hold';
+  const status: RequestStatus = isHeld ? 'held' : next;
   await sql`
     UPDATE ${tx.t.requests}
-       SET status = ${status}::text, retry_count = 0, next_attempt_at = NULL, blocked_at = NULL, blocked_reason = NULL
+       SET status = ${status}::text, held_status = CASE WHEN ${isHeld}::boolean THEN ${next}::text END,
+           retry_count = 0, next_attempt_at = NULL, blocked_at = NULL, blocked_reason = NULL
      WHERE id = ${order.requestId}::uuid`.execute(tx.db);
   return { id: order.requestId, status, pending_with: null };
 }
@@ -160,21 +185,34 @@ async function insertOrder(tx: Queries, kind: 'hold' | 'cancel' | 'unblock', ord
             jsonb_strip_nulls(jsonb_build_object('until', ${until?.toISOString() ?? null}::text)))`.execute(tx.db);
 }
 
-async function liftHolds(tx: Queries, ids: readonly string[], endedBy: string | null): Promise<void> {
-  const list = JSON.stringify(ids);
-  await sql`
-    WITH wanted AS (SELECT value::uuid AS id FROM jsonb_array_elements_text(${list}::text::jsonb)),
-    ended AS (
+/**
+ * The requests are locked by now, so that this statement sees their orders as they are: what was read before the lock may
+ * speak of a hold that was ended and ordered anew since.
+ */
+async function liftHolds(
+  tx: Queries,
+  ids: readonly string[],
+  endedBy: string | null,
+  which: 'all' | 'due' = 'all',
+): Promise<readonly string[]> {
+  if (ids.length === 0) return [];
+  const { rows } = await sql<{ id: string }>`
+    WITH ended AS (
       UPDATE ${tx.t.orders} o SET ended_at = clock_timestamp()
-        FROM wanted WHERE o.request_id = wanted.id AND o.kind = 'hold' AND o.ended_at IS NULL
+       WHERE o.request_id = ANY (${uuids(ids)}) AND o.kind = 'hold' AND o.ended_at IS NULL
+         AND (${which}::text = 'all' OR o.until <= clock_timestamp())
+      RETURNING o.request_id
     ), lifted AS (
       UPDATE ${tx.t.requests} r
          SET standing_order = NULL, status = coalesce(r.held_status, r.status), held_status = NULL
-        FROM wanted WHERE r.id = wanted.id AND r.standing_order = 'hold'
+        FROM ended WHERE r.id = ended.request_id AND r.standing_order = 'hold'
       RETURNING r.id
+    ), logged AS (
+      INSERT INTO ${tx.t.events} (request_id, event, actor)
+      SELECT id, 'hold_ended', ${endedBy}::text FROM lifted
     )
-    INSERT INTO ${tx.t.events} (request_id, event, actor)
-    SELECT id, 'hold_ended', ${endedBy}::text FROM lifted`.execute(tx.db);
+    SELECT id FROM lifted`.execute(tx.db);
+  return rows.map(({ id }) => id);
 }
 
 function pendingWith(snapshot: LockedSnapshot): OrderResult {
