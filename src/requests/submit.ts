@@ -27,22 +27,31 @@ export type SubmitResult =
   | { readonly kind: 'repeated'; readonly id: string; readonly existing: string }
   | { readonly kind: 'live'; readonly id: string; readonly existing: string };
 
+/** How often a request is submitted again because what stood in its way ended before it could be named. */
+const ROUNDS = 3;
+
 /**
  * Submits a batch in a constant number of statements. One that repeats an idempotency key, or whose target or subject has a
  * live request, is left out and reported; the others are written. Call it inside a transaction.
+ * @throws RequestRefusedError LIVE_REQUEST_EXISTS, without a name, where others came and went all the time.
  */
 export async function submit(tx: Queries, requests: readonly NewRequest[]): Promise<readonly SubmitResult[]> {
-  const written = await insertRequests(tx, requests);
-  const accepted = requests.filter((request) => written.has(request.id));
-  if (accepted.length > 0) await insertParts(tx, accepted);
-  const refused = requests.filter((request) => !written.has(request.id));
-  const standing = refused.length === 0 ? new Map<string, SubmitResult>() : await findStanding(tx, refused);
-  return requests.map((request) => {
-    if (written.has(request.id)) return { kind: 'submitted', id: request.id };
-    const found = standing.get(request.id);
-    // It was in the way a moment ago and has ended since: whoever submits again will succeed.
-    if (found === undefined) throw conflictGone();
-    return found;
+  const results = new Map<string, SubmitResult>();
+  let open = requests;
+  for (let round = 0; round < ROUNDS && open.length > 0; round += 1) {
+    const written = await insertRequests(tx, open);
+    const accepted = open.filter(({ id }) => written.has(id));
+    if (accepted.length > 0) await insertParts(tx, accepted);
+    for (const { id } of accepted) results.set(id, { kind: 'submitted', id });
+    const refused = open.filter(({ id }) => !written.has(id));
+    if (refused.length > 0) for (const found of await findStanding(tx, refused)) results.set(found.id, found);
+    // The others were in somebody's way a moment ago, who has ended since.
+    open = refused.filter(({ id }) => !results.has(id));
+  }
+  return requests.map(({ id }) => {
+    const result = results.get(id);
+    if (result === undefined) throw conflictGone();
+    return result;
   });
 }
 
@@ -61,6 +70,7 @@ async function insertRequests(tx: Queries, requests: readonly NewRequest[]): Pro
     due_at: request.dueAt?.toISOString() ?? null,
   }));
   // ON CONFLICT waits for a submit of the same subject that has not committed yet: of two at once, one is told of the other.
+  // Two batches wait for each other in the order of what they conflict in, not of their ids: otherwise they deadlock.
   const { rows: inserted } = await sql<{ id: string }>`
     INSERT INTO ${tx.t.requests} (
       id, workflow, workflow_version, target, subject_reference, inventory_digest, status,
@@ -70,7 +80,7 @@ async function insertRequests(tx: Queries, requests: readonly NewRequest[]): Pro
       FROM jsonb_to_recordset(${recordset(rows)}) AS x (
            id uuid, workflow text, workflow_version integer, target text, subject_reference text, inventory_digest text,
            requested_by text, reason_code text, idempotency_key text, approvals_required integer, due_at timestamptz)
-     ORDER BY id
+     ORDER BY workflow, target, subject_reference, idempotency_key, id
     ON CONFLICT DO NOTHING
     RETURNING id`.execute(tx.db);
   return new Set(inserted.map((row) => row.id));
@@ -102,7 +112,8 @@ async function insertParts(tx: Queries, requests: readonly NewRequest[]): Promis
   );
 }
 
-async function findStanding(tx: Queries, requests: readonly NewRequest[]): Promise<Map<string, SubmitResult>> {
+/** A look-up by each of the unique indexes: joined by OR, all requests would be read. */
+async function findStanding(tx: Queries, requests: readonly NewRequest[]): Promise<readonly SubmitResult[]> {
   const rows = requests.map((request) => ({
     id: request.id,
     workflow: request.workflow,
@@ -111,19 +122,23 @@ async function findStanding(tx: Queries, requests: readonly NewRequest[]): Promi
     idempotency_key: request.idempotencyKey,
   }));
   const { rows: found } = await sql<{ id: string; existing: string; repeated: boolean }>`
-    SELECT x.id, r.id AS existing, r.idempotency_key IS NOT DISTINCT FROM x.idempotency_key
-                               AND x.idempotency_key IS NOT NULL AS repeated
-      FROM jsonb_to_recordset(${recordset(rows)}) AS x (
-           id uuid, workflow text, target text, subject_reference text, idempotency_key text)
-      JOIN ${tx.t.requests} r
-        ON r.workflow = x.workflow
-       AND (r.idempotency_key = x.idempotency_key
-            OR r.status NOT IN ('completed', 'cancelled')
-               AND (r.target = x.target OR r.subject_reference = x.subject_reference))
-     ORDER BY repeated`.execute(tx.db);
-  return new Map(
-    found.map(({ id, existing, repeated }) => [id, { kind: repeated ? 'repeated' : 'live', id, existing }]),
-  );
+    WITH input AS MATERIALIZED (
+      SELECT * FROM jsonb_to_recordset(${recordset(rows)}) AS x (
+             id uuid, workflow text, target text, subject_reference text, idempotency_key text)
+    ), standing AS (
+      SELECT x.id, r.id AS existing, true AS repeated
+        FROM input x JOIN ${tx.t.requests} r ON r.workflow = x.workflow AND r.idempotency_key = x.idempotency_key
+      UNION ALL
+      SELECT x.id, r.id, false
+        FROM input x JOIN ${tx.t.requests} r ON r.workflow = x.workflow AND r.target = x.target
+       WHERE r.status NOT IN ('completed', 'cancelled')
+      UNION ALL
+      SELECT x.id, r.id, false
+        FROM input x JOIN ${tx.t.requests} r ON r.workflow = x.workflow AND r.subject_reference = x.subject_reference
+       WHERE r.status NOT IN ('completed', 'cancelled')
+    )
+    SELECT DISTINCT ON (id) id, existing, repeated FROM standing ORDER BY id, repeated DESC`.execute(tx.db);
+  return found.map(({ id, existing, repeated }) => ({ kind: repeated ? 'repeated' : 'live', id, existing }));
 }
 
 function conflictGone(): RequestRefusedError {
