@@ -1,4 +1,5 @@
 /** Takes claimed requests as far as they go: transition, handler, save, and again. */
+import { counters } from '../observe/counters.js';
 import { describeError } from '../observe/describe-error.js';
 import type { Log } from '../observe/log.js';
 import { block } from '../requests/block.js';
@@ -11,11 +12,18 @@ import type { Snapshot } from '../requests/snapshot.js';
 import { startStages } from '../requests/start-stages.js';
 import { transition, type TransitionResult } from '../requests/transition.js';
 import type { Database } from '../storage/database.js';
-import { bisect } from './bisect.js';
+import { bisect, bisectStatement } from './bisect.js';
+import { faultOf, sendAgain } from './database-fault.js';
 import type { LeaseKeeper } from './lease-keeper.js';
 import { isUnregistered, type RegisteredWorkflows } from './registered-workflows.js';
-import { failureOutcome, type FinishedStage, runHandler, type StageToRun } from './run-handler.js';
-import type { Commit } from './workflow.js';
+import {
+  type Commit,
+  failureOutcome,
+  type FinishedStage,
+  isNobodysFault,
+  runHandler,
+  type StageToRun,
+} from './run-handler.js';
 
 /** How the work on one request ended. Ownership has been given back, unless it was lost. */
 export type RunEnd =
@@ -58,9 +66,27 @@ interface Position {
   readonly calls: number;
 }
 
+interface Failure {
+  readonly lease: Lease;
+  readonly error: unknown;
+}
+
+type Operation = 'transition' | 'start' | 'progress' | 'save' | 'block';
+
+/**
+ * Returns when no handler runs any more, also where it throws: then it keeps no lease, and gives back those that it can.
+ * @throws DatabaseUnavailableError, and whatever else says that the database can write nothing at present.
+ */
 export async function advance(leases: readonly Lease[], options: AdvanceOptions): Promise<ReadonlyMap<string, RunEnd>> {
   const run = new Advance(options);
-  return run.run(leases);
+  try {
+    return await run.run(leases);
+  } catch (error) {
+    // Kept by nobody, they expire. To give them back takes a database that answers.
+    options.keeper.drop(leases);
+    if (faultOf(error) !== 'database') await release(options.database, leases).catch(() => undefined);
+    throw error;
+  }
 }
 
 class Advance {
@@ -84,10 +110,7 @@ class Advance {
       this.#positions = [];
       await this.#runStages(await this.#start(toRun));
     }
-    await this.#giveBack(
-      this.#positions.map(({ lease }) => lease),
-      { kind: 'interrupted' },
-    );
+    await this.#giveBack(this.#positions.map(({ lease }) => ({ lease, end: { kind: 'interrupted' } })));
     return this.#ends;
   }
 
@@ -95,80 +118,79 @@ class Advance {
   async #transition(): Promise<readonly StageToStart[]> {
     const positions = this.#owned();
     const byId = new Map(positions.map((position) => [position.lease.requestId, position]));
-    const { database, workflows } = this.#options;
-    const items = positions.map(({ lease, expectedStageId }) => ({
-      requestId: lease.requestId,
-      lease,
-      expectedStageId,
-    }));
-    const { results, failed } = await bisect(items, (part) =>
-      database.transaction((tx) => transition(tx, part, workflows)),
+    const { database, workflows, keeper } = this.#options;
+    const { results, failed } = await bisectStatement(positions, (part) =>
+      keeper.writing(leasesOf(part), () =>
+        database.transaction((tx) =>
+          transition(
+            tx,
+            part.map(({ lease, expectedStageId }) => ({ requestId: lease.requestId, lease, expectedStageId })),
+            workflows,
+          ),
+        ),
+      ),
     );
-    for (const { item, error } of failed) await this.#blockRow(item.lease, error);
-    const toRun: StageToStart[] = [];
-    for (const [id, result] of results.flatMap((map) => [...map])) {
-      const position = byId.get(id) as Position;
-      if (result.kind === 'current' && position.calls < this.#options.budget) {
-        toRun.push({ position, stage: result.stage, snapshot: result.snapshot });
-      } else {
-        await this.#settle(position.lease, result);
-      }
-    }
-    return toRun;
+    await this.#block(failed.map(({ item, error }) => ({ lease: item.lease, error })));
+    return this.#settle(
+      results.flatMap((map) => [...map]).map(([id, result]) => ({ position: byId.get(id) as Position, result })),
+    );
   }
 
-  async #settle(lease: Lease, result: TransitionResult): Promise<void> {
-    switch (result.kind) {
-      case 'ended':
-        this.#options.keeper.drop([lease.requestId]);
-        this.#ends.set(lease.requestId, { kind: 'ended', status: result.status });
-        return;
-      case 'waiting':
-        await this.#giveBack([lease], result);
-        return;
-      case 'current': {
-        const { stage, target_community_id } = result.stage;
-        await this.#giveBack([lease], { kind: 'budget', stage, place: target_community_id });
-        return;
-      }
-      case 'stale':
-        await this.#lost([lease]);
-        return;
-      case 'error':
-        if (this.#options.onMisfit === 'block' && !isUnregistered(result.error)) {
-          await this.#blockRow(lease, result.error);
-        } else {
-          await this.#giveBack([lease], { kind: 'error', error: result.error });
-        }
+  /** Ends what goes no further now, many at once, and returns the rest. */
+  async #settle(moved: readonly Moved[]): Promise<readonly StageToStart[]> {
+    const toRun: StageToStart[] = [];
+    const lost: Lease[] = [];
+    const misfits: Failure[] = [];
+    const back: GivenBack[] = [];
+    for (const { position, result } of moved) {
+      const { lease, calls } = position;
+      if (result.kind === 'ended' || result.kind === 'waiting') this.#end(lease, result);
+      else if (result.kind === 'stale') lost.push(lease);
+      else if (result.kind === 'error') misfits.push({ lease, error: result.error });
+      else if (calls < this.#options.budget) toRun.push({ position, stage: result.stage, snapshot: result.snapshot });
+      else back.push({ lease, end: budgetEnd(result.stage) });
     }
+    const blocks = this.#options.onMisfit === 'block';
+    const leave = misfits.filter(({ error }) => !blocks || isUnregistered(error));
+    await this.#lost('transition', lost);
+    await this.#block(misfits.filter((misfit) => !leave.includes(misfit)));
+    await this.#giveBack([...back, ...leave.map(({ lease, error }) => ({ lease, end: errorEnd(error) }))]);
+    return toRun;
   }
 
   /** Marks the stages as running. Those under an order go back to the transition, which acts on it. */
   async #start(stages: readonly StageToStart[]): Promise<readonly StageToRun[]> {
     if (stages.length === 0) return [];
-    const started = await startStages(
-      this.#options.database,
-      stages.map(({ position, stage }) => ({ lease: position.lease, stageId: stage.id })),
+    const started = await sendAgain(() =>
+      startStages(
+        this.#options.database,
+        stages.map(({ position, stage }) => ({ lease: position.lease, stageId: stage.id })),
+      ),
     );
     const running: StageToRun[] = [];
-    for (const item of stages) {
-      const { lease, calls } = item.position;
+    const lost: Lease[] = [];
+    for (const { position, stage, snapshot } of stages) {
+      const { lease, calls } = position;
       switch (started.get(lease.requestId)) {
         case 'started':
-          running.push({ lease, calls: calls + 1, stage: item.stage, snapshot: item.snapshot });
-          this.#options.observer?.stageStarted?.(item.stage);
+          running.push({ lease, calls: calls + 1, stage, snapshot });
+          this.#options.observer?.stageStarted?.(stage);
           break;
         case 'ordered':
           this.#positions.push({ lease, expectedStageId: null, calls });
           break;
         default:
-          await this.#lost([lease]);
+          lost.push(lease);
       }
     }
+    await this.#lost('start', lost);
     return running;
   }
 
-  /** Runs what stands at the same stage of the same place together, the groups side by side. */
+  /**
+   * Runs what stands at the same stage of the same place together, the groups side by side. Where one of them cannot go on,
+   * the others are waited for all the same: ownership ends only when no handler runs.
+   */
   async #runStages(stages: readonly StageToRun[]): Promise<void> {
     const groups = groupBy(stages, ({ stage, snapshot }) =>
       JSON.stringify([
@@ -178,22 +200,30 @@ class Advance {
         stage.target_community_id,
       ]),
     );
-    await Promise.all([...groups.values()].map((group) => this.#runGroup(group)));
+    const settled = await Promise.allSettled([...groups.values()].map((group) => this.#runGroup(group)));
+    const failure = settled.find((result) => result.status === 'rejected');
+    if (failure !== undefined) throw failure.reason;
   }
 
   async #runGroup(group: readonly StageToRun[]): Promise<void> {
-    const { workflows } = this.#options;
+    const { workflows, database, signal } = this.#options;
     const workflow = workflows.of((group[0] as StageToRun).snapshot.request);
-    const { results, failed } = await bisect(group, (part) => runHandler(part, workflow, this.#options));
-    for (const { item, error } of failed) {
-      if (this.#options.signal.aborted) this.#interrupt(item);
-      else await this.#save([{ ...item, outcome: failureOutcome(workflow, item.stage.stage, error) }]);
-    }
+    const { results, failed } = await bisect(
+      group,
+      (part) => runHandler(part, workflow, this.#options),
+      (error) => isNobodysFault(error, database),
+    );
     for (const answer of results) {
       answer.interrupted.forEach((item) => this.#interrupt(item));
       answer.ordered.forEach(({ lease, calls }) => this.#positions.push({ lease, expectedStageId: null, calls }));
-      await this.#lost(answer.lost.map(({ lease }) => lease));
+      await this.#lost('progress', leasesOf(answer.lost));
       await this.#save(answer.finished, answer.commit);
+    }
+    if (signal.aborted) failed.forEach(({ item }) => this.#interrupt(item));
+    else {
+      await this.#save(
+        failed.map(({ item, error }) => ({ ...item, outcome: failureOutcome(workflow, item.stage.stage, error) })),
+      );
     }
   }
 
@@ -203,14 +233,19 @@ class Advance {
 
   /** Transaction 1, for many at once. */
   async #save(finished: readonly FinishedStage[], commit?: Commit): Promise<void> {
-    const own = finished.filter(({ lease }) => this.#options.keeper.owns(lease.requestId));
-    await this.#lost(finished.filter((item) => !own.includes(item)).map(({ lease }) => lease));
-    const { results, failed } = await bisect(own, (part) => this.#saveAll(part, commit));
-    for (const { item, error } of failed) await this.#blockRow(item.lease, error);
+    const { keeper } = this.#options;
+    const own = finished.filter(({ lease }) => keeper.owns(lease));
+    const { results, failed } = await bisectStatement(own, (part) =>
+      keeper.writing(leasesOf(part), () => this.#saveAll(part, commit)),
+    );
     const saved = new Map(results.flatMap((map) => [...map]));
     const refused = new Set(failed.map(({ item }) => item));
+    const lost = finished.filter((item) => !saved.has(item.lease.requestId) && !refused.has(item));
+    await this.#block(failed.map(({ item, error }) => ({ lease: item.lease, error })));
+    await this.#lost('save', leasesOf(lost));
     for (const item of own) {
-      if (!refused.has(item)) await this.#afterSave(item, saved.get(item.lease.requestId));
+      const result = saved.get(item.lease.requestId);
+      if (result !== undefined) this.#afterSave(item, result);
     }
   }
 
@@ -228,37 +263,39 @@ class Advance {
     });
   }
 
-  async #afterSave(item: FinishedStage, saved: SaveResult | undefined): Promise<void> {
-    const { lease, stage, calls, outcome } = item;
-    if (saved === undefined) {
-      await this.#lost([lease]);
-      return;
-    }
+  #afterSave({ lease, stage, snapshot, calls, outcome }: FinishedStage, saved: SaveResult): void {
+    const { workflow } = snapshot.request;
+    counters.add('expunge_stages_total', { workflow, stage: stage.stage, outcome: outcome.kind });
     this.#options.observer?.stageSaved?.(stage, outcome);
-    if (saved.status === 'running') {
-      this.#positions.push({ lease, expectedStageId: outcome.kind === 'completed' ? stage.id : null, calls });
+    if (!saved.released) {
+      this.#positions.push({ lease, expectedStageId: stage.id, calls });
       return;
     }
+    if (saved.status === 'blocked') counters.add('expunge_requests_blocked_total', { workflow, reason: 'failures' });
     const why = outcome.kind === 'failed' ? outcome.error : outcome.kind === 'completed' ? null : outcome.why;
-    await this.#giveBack([lease], { kind: 'waiting', status: saved.status, until: saved.next_attempt_at, why });
+    this.#end(lease, { kind: 'waiting', status: saved.status, until: saved.next_attempt_at, why });
   }
 
+  /** Those whose lease still holds; the others end here, without a write. */
   #owned(): readonly Position[] {
-    const own = this.#positions.filter(({ lease }) => this.#options.keeper.owns(lease.requestId));
+    const { keeper } = this.#options;
+    const own = this.#positions.filter(({ lease }) => keeper.owns(lease));
     for (const position of this.#positions) {
-      if (!own.includes(position))
-        this.#end(position.lease, { kind: 'error', error: new LeaseLostError(position.lease.requestId) });
+      if (!own.includes(position)) this.#end(position.lease, lostEnd(position.lease));
     }
     return own;
   }
 
-  async #giveBack(leases: readonly Lease[], end: RunEnd): Promise<void> {
-    await release(this.#options.database, leases);
-    for (const lease of leases) this.#end(lease, end);
+  async #giveBack(items: readonly GivenBack[]): Promise<void> {
+    const leases = items.map(({ lease }) => lease);
+    // First, so that no renewal looks for them any more.
+    this.#options.keeper.drop(leases);
+    await sendAgain(() => release(this.#options.database, leases));
+    for (const { lease, end } of items) this.#end(lease, end);
   }
 
-  /** A stale owner's write was refused; the log says so, and nothing else is touched. */
-  async #lost(leases: readonly Lease[]): Promise<void> {
+  /** A stale owner's write was refused, or not even sent; the log says so, and nothing else is touched. */
+  async #lost(operation: Operation, leases: readonly Lease[]): Promise<void> {
     if (leases.length === 0) return;
     await appendEvents(
       this.#options.database,
@@ -266,21 +303,30 @@ class Advance {
         request_id: requestId,
         event: 'stale_write_refused',
         actor: owner,
-        detail: { lease_generation: generation },
+        detail: { operation, lease_generation: generation },
       })),
     );
-    for (const lease of leases) this.#end(lease, { kind: 'error', error: new LeaseLostError(lease.requestId) });
+    counters.add('expunge_stale_writes_total', { operation }, leases.length);
+    for (const lease of leases) this.#end(lease, lostEnd(lease));
   }
 
-  async #blockRow(lease: Lease, error: unknown): Promise<void> {
-    const { code, message } = describeError(error);
-    await block(this.#options.database, lease, message.startsWith(code) ? message : `${code}: ${message}`);
-    this.#options.log.error('request_blocked', { requestId: lease.requestId, code });
-    this.#end(lease, { kind: 'error', error });
+  async #block(failures: readonly Failure[]): Promise<void> {
+    if (failures.length === 0) return;
+    const { database, keeper, log } = this.#options;
+    const blocks = failures.map(({ lease, error }) => ({ lease, reason: reasonOf(error) }));
+    const blocked = await keeper.writing(leasesOf(failures), () => sendAgain(() => block(database, blocks)));
+    const stopped = failures.filter(({ lease }) => blocked.has(lease.requestId));
+    for (const { lease, error } of stopped) {
+      const { code } = describeError(error);
+      log.error('request_blocked', { requestId: lease.requestId, code });
+      counters.add('expunge_requests_blocked_total', { workflow: 'any', reason: code });
+      this.#end(lease, errorEnd(error));
+    }
+    await this.#lost('block', leasesOf(failures.filter((failure) => !stopped.includes(failure))));
   }
 
   #end(lease: Lease, end: RunEnd): void {
-    this.#options.keeper.drop([lease.requestId]);
+    this.#options.keeper.drop([lease]);
     this.#ends.set(lease.requestId, end);
   }
 }
@@ -289,6 +335,37 @@ interface StageToStart {
   readonly position: Position;
   readonly stage: StageRow;
   readonly snapshot: Snapshot;
+}
+
+interface Moved {
+  readonly position: Position;
+  readonly result: TransitionResult;
+}
+
+interface GivenBack {
+  readonly lease: Lease;
+  readonly end: RunEnd;
+}
+
+function leasesOf(items: readonly { readonly lease: Lease }[]): readonly Lease[] {
+  return items.map(({ lease }) => lease);
+}
+
+function reasonOf(error: unknown): string {
+  const { code, message } = describeError(error);
+  return message.startsWith(code) ? message : `${code}: ${message}`;
+}
+
+function budgetEnd({ stage, target_community_id }: StageRow): RunEnd {
+  return { kind: 'budget', stage, place: target_community_id };
+}
+
+function errorEnd(error: unknown): RunEnd {
+  return { kind: 'error', error };
+}
+
+function lostEnd(lease: Lease): RunEnd {
+  return errorEnd(new LeaseLostError(lease.requestId));
 }
 
 function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): ReadonlyMap<string, readonly T[]> {

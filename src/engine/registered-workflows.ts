@@ -4,9 +4,9 @@ import type { Queries } from '../storage/database.js';
 import type { Decision } from '../requests/decision.js';
 import type { InventoryRow, RequestRow } from '../requests/request.js';
 import { RecordIntegrityError, RequestRefusedError } from '../requests/request-error.js';
-import type { Snapshot } from '../requests/snapshot.js';
 import type { Ending, TransitionRules } from '../requests/transition.js';
-import { HistoryError, rebuildHistory } from './history.js';
+import { LONGEST_HISTORY, type Snapshot } from '../requests/snapshot.js';
+import { HistoryError, rebuildHistory, tooLong } from './history.js';
 import type { PolicyInput, Workflow } from './workflow.js';
 
 export class RegisteredWorkflows implements TransitionRules {
@@ -49,13 +49,14 @@ export class RegisteredWorkflows implements TransitionRules {
     }
     const isCancelled = request.standing_order === 'cancel';
     if (last !== undefined && last.status !== 'completed' && !isCancelled) {
-      if (workflow.handlers[last.stage] === undefined) throw unknownStage(request, last.id, last.stage);
+      if (!hasHandler(workflow, last.stage)) throw unknownStage(request, last.id, last.stage);
       return { kind: 'resume' };
     }
     const closed = last === undefined || last.status === 'completed' ? history : closeCancelled(history);
     const decision = guarded(request, () => workflow.policy.decide(inputOf(snapshot, closed, isCancelled)));
-    if (decision.kind === 'enter' && workflow.handlers[decision.stage] === undefined) {
-      throw unknownStage(request, request.id, decision.stage);
+    if (decision.kind === 'enter') {
+      if (history.length >= LONGEST_HISTORY) throw tooLong(request.id);
+      if (!hasHandler(workflow, decision.stage)) throw undecidable(request, decision.stage);
     }
     return withNext(decision, snapshot);
   }
@@ -84,6 +85,8 @@ export class RegisteredWorkflows implements TransitionRules {
     this.#verifyInventories(snapshot);
     const current = inventories.find(({ inventory_digest }) => inventory_digest === request.inventory_digest);
     if (current !== undefined) workflow.requireRunnable?.(request, current.inventory);
+    // Without a digest it has not been counted yet, and so has no status in which it could be run.
+    else if (request.inventory_digest !== null) throw noInventory(request);
   }
 
   #verifyInventories({ request, inventories }: Snapshot): void {
@@ -121,12 +124,7 @@ function closeCancelled(history: ReturnType<typeof rebuildHistory>): ReturnType<
 function inputOf(snapshot: Snapshot, history: PolicyInput['history'], isCancelled: boolean): PolicyInput {
   const { request, inventories, orders } = snapshot;
   const current = inventories.find(({ inventory_digest }) => inventory_digest === request.inventory_digest);
-  if (current === undefined) {
-    throw new RecordIntegrityError(
-      `Request ${request.id} has no inventory of its digest: a person has to look.`,
-      request.id,
-    );
-  }
+  if (current === undefined) throw noInventory(request);
   const unblocks = orders.filter(({ kind }) => kind === 'unblock');
   return {
     requestId: request.id,
@@ -164,6 +162,25 @@ function guarded<T>(request: RequestRow, work: () => T): T {
     }
     throw error;
   }
+}
+
+function noInventory(request: RequestRow): RecordIntegrityError {
+  return new RecordIntegrityError(
+    `Request ${request.id} has no inventory of its digest: a person has to look.`,
+    request.id,
+  );
+}
+
+/** Own properties only: a stage is not called what every object has. */
+function hasHandler(workflow: Workflow, stage: string): boolean {
+  return Object.hasOwn(workflow.handlers, stage);
+}
+
+function undecidable(request: RequestRow, stage: string): RecordIntegrityError {
+  return new RecordIntegrityError(
+    `The policy of workflow ${request.workflow} version ${request.workflow_version} decided for stage ${stage} of request ${request.id}, which has no handler: repair the workflow.`,
+    request.id,
+  );
 }
 
 function unknownStage(request: RequestRow, stageId: string, stage: string): RecordIntegrityError {

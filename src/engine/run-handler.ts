@@ -1,13 +1,19 @@
 /** Calls one handler for the requests that stand at its stage, and sorts what came of it. */
 import { describeError } from '../observe/describe-error.js';
+import { isExpungeError } from '../observe/expunge-error.js';
+import { reach } from '../requests/reach.js';
+import { RecordIntegrityError } from '../requests/request-error.js';
 import type { Lease, StageRow } from '../requests/request.js';
 import type { SavedOutcome } from '../requests/save-outcomes.js';
-import { type Progress, type ProgressResult, saveProgress } from '../requests/save-progress.js';
+import { saveProgress } from '../requests/save-progress.js';
 import type { Snapshot } from '../requests/snapshot.js';
-import type { Database } from '../storage/database.js';
+import type { Database, Queries } from '../storage/database.js';
+import { storableText } from '../storage/storable.js';
+import { sendAgain } from './database-fault.js';
+import { HandlerScope } from './handler-scope.js';
 import { rebuildHistory } from './history.js';
 import type { LeaseKeeper } from './lease-keeper.js';
-import type { Commit, HandlerContext, Outcome, StageProgress, StageRun, Workflow } from './workflow.js';
+import type { HandlerContext, Outcome, StageProgress, StageRun, Workflow } from './workflow.js';
 
 export interface StageToRun {
   readonly lease: Lease;
@@ -20,6 +26,8 @@ export interface StageToRun {
 export interface FinishedStage extends StageToRun {
   readonly outcome: SavedOutcome;
 }
+
+export type Commit = (tx: Queries, saved: ReadonlySet<string>) => Promise<void>;
 
 export interface HandlerResult {
   readonly finished: readonly FinishedStage[];
@@ -37,8 +45,26 @@ export interface HandlerEnvironment {
   readonly signal: AbortSignal;
 }
 
-/** @throws what the handler throws. */
+/**
+ * Nothing is begun for a request whose lease is lost, nor once the process is to stop: a group that failed is called again
+ * in halves, and either may have happened since.
+ * @throws what the handler throws.
+ */
 export async function runHandler(
+  group: readonly StageToRun[],
+  workflow: Workflow,
+  environment: HandlerEnvironment,
+): Promise<HandlerResult> {
+  const { keeper, signal } = environment;
+  if (signal.aborted) return { finished: [], ordered: [], lost: [], interrupted: group };
+  const own = group.filter(({ lease }) => keeper.owns(lease));
+  const lost = group.filter((item) => !own.includes(item));
+  if (own.length === 0) return { finished: [], ordered: [], lost, interrupted: [] };
+  const result = await callHandler(own, workflow, environment);
+  return { ...result, lost: [...lost, ...result.lost] };
+}
+
+async function callHandler(
   group: readonly StageToRun[],
   workflow: Workflow,
   environment: HandlerEnvironment,
@@ -48,83 +74,81 @@ export async function runHandler(
   const handler = workflow.handlers[stage];
   // The rules have checked that it exists before they decided for this stage.
   if (handler === undefined) throw new Error(`Workflow ${workflow.name} has no handler for ${stage}.`);
-  const answer = await handler(group.map(runOf), contextFor(group, environment, stopped));
-  const sorted = {
-    finished: [] as FinishedStage[],
-    ordered: [] as StageToRun[],
-    lost: [] as StageToRun[],
-    interrupted: [] as StageToRun[],
-  };
-  for (const item of group) {
-    const { requestId } = item.lease;
-    const outcome = answer.outcomes.get(requestId);
-    const stop = stopped.get(requestId);
-    if (stop !== undefined) sorted[stop].push(item);
-    else if (outcome !== undefined) sorted.finished.push({ ...item, outcome: asSaved(workflow, stage, outcome) });
-    else if (environment.signal.aborted) sorted.interrupted.push(item);
-    else sorted.finished.push({ ...item, outcome: asSaved(workflow, stage, forgotten(stage)) });
+  const scope = new HandlerScope(
+    environment.signal,
+    group.map(({ lease }) => environment.keeper.signalOf(lease)),
+  );
+  try {
+    const answer = await handler(group.map(runOf), contextFor(group, environment, scope.signal, stopped));
+    const sorted = {
+      finished: [] as FinishedStage[],
+      ordered: [] as StageToRun[],
+      lost: [] as StageToRun[],
+      interrupted: [] as StageToRun[],
+    };
+    for (const item of group) {
+      const { requestId } = item.lease;
+      const outcome = answer.outcomes.get(requestId);
+      const stop = stopped.get(requestId);
+      if (stop !== undefined) sorted[stop].push(item);
+      else if (outcome !== undefined) sorted.finished.push({ ...item, outcome: asSaved(workflow, stage, outcome) });
+      else if (environment.signal.aborted) sorted.interrupted.push(item);
+      else sorted.finished.push({ ...item, outcome: asSaved(workflow, stage, forgotten(stage)) });
+    }
+    return answer.commit === undefined ? sorted : { ...sorted, commit: answer.commit };
+  } finally {
+    scope.close();
   }
-  return answer.commit === undefined ? sorted : { ...sorted, commit: answer.commit };
+}
+
+/**
+ * Whether what a handler threw is no request's fault: Expunge's own database is away. A handler may have lost the database
+ * of a target or a fence instead, which looks the same and stops only the requests that need it.
+ * @throws DatabaseUnavailableError where the own database does not answer now either.
+ */
+export async function isNobodysFault(error: unknown, database: Database): Promise<boolean> {
+  if (isExpungeError(error, 'DATABASE_UNAVAILABLE')) await reach(database);
+  return false;
 }
 
 function runOf({ stage, snapshot }: StageToRun): StageRun {
   const { request, inventories } = snapshot;
   const inventory = inventories.find(({ inventory_digest }) => inventory_digest === request.inventory_digest);
-  if (inventory === undefined) throw new Error(`Request ${request.id} has no inventory of its digest.`);
-  // A stage that was created by this very transition is not in the snapshot yet.
-  const history = rebuildHistoryBefore(snapshot, stage);
+  if (inventory === undefined) {
+    throw new RecordIntegrityError(
+      `Request ${request.id} has no inventory of its digest: a person has to look.`,
+      request.id,
+    );
+  }
+  const history = rebuildHistory(snapshot).filter(({ id }) => id !== stage.id);
   return { request, stage, inventory: inventory.inventory, history };
-}
-
-function rebuildHistoryBefore(snapshot: Snapshot, stage: StageRow): StageRun['history'] {
-  return rebuildHistory(snapshot).filter(({ id }) => id !== stage.id);
 }
 
 function contextFor(
   group: readonly StageToRun[],
-  { database, keeper, signal }: HandlerEnvironment,
+  { database, keeper }: HandlerEnvironment,
+  signal: AbortSignal,
   stopped: Map<string, 'ordered' | 'lost'>,
 ): HandlerContext {
   const byId = new Map(group.map((item) => [item.lease.requestId, item]));
-  const everyLeaseLost = new AbortController();
-  let held = byId.size;
-  for (const id of byId.keys()) {
-    keeper.signalOf(id).addEventListener('abort', () => {
-      held -= 1;
-      if (held === 0) everyLeaseLost.abort();
-    });
-  }
+  const owns = (requestId: string): boolean => {
+    const item = byId.get(requestId);
+    return item !== undefined && !stopped.has(requestId) && keeper.owns(item.lease);
+  };
   return {
-    signal: AbortSignal.any([signal, everyLeaseLost.signal]),
-    owns: (requestId) => !stopped.has(requestId) && keeper.owns(requestId),
-    save: async (progress, commit) => {
-      for (const id of progress.keys()) if (!keeper.owns(id)) stopped.set(id, 'lost');
+    signal,
+    owns,
+    save: async (progress) => {
+      for (const id of progress.keys()) if (!stopped.has(id) && !owns(id)) stopped.set(id, 'lost');
       const rows = progressRows(progress, byId, stopped);
       if (rows.length === 0) return new Set();
-      const results = await saveWith(database, rows, commit);
+      const results = await sendAgain(() => saveProgress(database, rows));
       for (const [id, result] of results) {
         if (result !== 'saved') stopped.set(id, result === 'ordered' ? 'ordered' : 'lost');
       }
-      return savedIds(results);
+      return new Set([...results].filter(([, result]) => result === 'saved').map(([id]) => id));
     },
   };
-}
-
-function saveWith(
-  database: Database,
-  rows: readonly Progress[],
-  commit: Commit | undefined,
-): Promise<ReadonlyMap<string, ProgressResult>> {
-  if (commit === undefined) return saveProgress(database, rows);
-  return database.transaction(async (tx) => {
-    const results = await saveProgress(tx, rows);
-    await commit(tx, savedIds(results));
-    return results;
-  });
-}
-
-function savedIds(results: ReadonlyMap<string, ProgressResult>): ReadonlySet<string> {
-  return new Set([...results].filter(([, result]) => result === 'saved').map(([id]) => id));
 }
 
 function progressRows(
@@ -149,11 +173,13 @@ function asSaved(workflow: Workflow, stage: string, outcome: Outcome): SavedOutc
     case 'postponed':
       return {
         kind: 'completed',
-        result: { state: 'postponed', why: outcome.why },
+        result: { state: 'postponed', why: storableText(outcome.why) },
         delaySeconds: outcome.delaySeconds,
       };
-    case 'failed':
-      return { kind: 'completed', result: { state: 'failed', error: outcome.error, retryable: outcome.retryable } };
+    case 'failed': {
+      const error = storableText(outcome.error);
+      return { kind: 'completed', result: { state: 'failed', error, retryable: outcome.retryable } };
+    }
     case 'revised':
       return outcome;
   }

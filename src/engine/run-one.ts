@@ -1,10 +1,13 @@
 /** An operator's run of one request: a batch of one, with refusals in words (OP-4 to OP-7). */
 import type { Log } from '../observe/log.js';
 import { claimOne } from '../requests/claim.js';
-import { unknownRequest } from '../requests/request-error.js';
+import { endDueHold } from '../requests/orders.js';
+import { RequestRefusedError, unknownRequest } from '../requests/request-error.js';
+import type { Lease } from '../requests/request.js';
 import { readSnapshot } from '../requests/snapshot.js';
 import type { Database } from '../storage/database.js';
 import { advance, type RunEnd, type RunObserver } from './advance.js';
+import { sendAgain } from './database-fault.js';
 import { LeaseKeeper } from './lease-keeper.js';
 import type { RegisteredWorkflows } from './registered-workflows.js';
 
@@ -28,15 +31,14 @@ export interface RunOptions {
  */
 export async function runOne(requestId: string, options: RunOptions): Promise<RunEnd> {
   const { database, workflows } = options;
-  const snapshot = await readSnapshot(database, requestId);
-  if (snapshot === null) throw unknownRequest(requestId);
-  const { status } = snapshot.request;
-  if (status === 'completed' || status === 'cancelled') return { kind: 'ended', status };
-  workflows.requireRunnable(snapshot);
+  const ended = await endOf(requestId, options);
+  if (ended !== null) return ended;
+  if (options.signal.aborted) return { kind: 'interrupted' };
   const keeper = new LeaseKeeper(options);
   try {
-    const sentAt = performance.now();
-    const { lease } = await database.transaction((tx) => claimOne(tx, requestId, options.executorId));
+    const claimed = await claim(requestId, options);
+    if ('kind' in claimed) return claimed;
+    const { lease, sentAt } = claimed;
     keeper.keep([lease], sentAt);
     const ends = await advance([lease], {
       database,
@@ -48,8 +50,38 @@ export async function runOne(requestId: string, options: RunOptions): Promise<Ru
       onMisfit: 'leave',
       ...(options.observer === undefined ? {} : { observer: options.observer }),
     });
-    return ends.get(requestId) ?? { kind: 'interrupted' };
+    return ends.get(lease.requestId) ?? { kind: 'interrupted' };
   } finally {
     await keeper.close();
+  }
+}
+
+/** How it ended, where it has; null where this program can run it. */
+async function endOf(requestId: string, { database, workflows }: RunOptions): Promise<RunEnd | null> {
+  const snapshot = await readSnapshot(database, requestId);
+  if (snapshot === null) throw unknownRequest(requestId);
+  const { status } = snapshot.request;
+  if (status === 'completed' || status === 'cancelled') return { kind: 'ended', status };
+  workflows.requireRunnable(snapshot);
+  return null;
+}
+
+/** Where another run has finished it in the meantime, this one has nothing to refuse. */
+async function claim(requestId: string, options: RunOptions): Promise<RunEnd | { lease: Lease; sentAt: number }> {
+  const { database, executorId } = options;
+  try {
+    return await sendAgain(async () => {
+      const sentAt = performance.now();
+      const { lease } = await database.transaction(async (tx) => {
+        await endDueHold(tx, requestId);
+        return claimOne(tx, requestId, executorId);
+      });
+      return { lease, sentAt };
+    });
+  } catch (error) {
+    const ended =
+      error instanceof RequestRefusedError && error.code === 'WRONG_STATUS' ? await endOf(requestId, options) : null;
+    if (ended !== null) return ended;
+    throw error;
   }
 }

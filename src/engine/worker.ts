@@ -1,12 +1,12 @@
 /** The claim loop: takes what is due, many at a time, until it is told to stop. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describeError } from '../observe/describe-error.js';
-import { isExpungeError } from '../observe/expunge-error.js';
 import type { Log } from '../observe/log.js';
-import { claimDue } from '../requests/claim.js';
+import { claimDue, findUnknownWorkflows, type WorkflowName } from '../requests/claim.js';
 import { endDueHolds } from '../requests/orders.js';
 import type { Database } from '../storage/database.js';
 import { advance, type RunEnd, type RunObserver } from './advance.js';
+import { faultOf, sendAgain } from './database-fault.js';
 import { LeaseKeeper } from './lease-keeper.js';
 import { isUnregistered, type RegisteredWorkflows } from './registered-workflows.js';
 
@@ -28,78 +28,129 @@ export interface WorkerOptions {
   readonly observer?: RunObserver & { ended?(requestId: string, end: RunEnd): void };
 }
 
-/** The longest pause between attempts to reach a database that does not answer, in milliseconds. */
+/** The pauses between attempts to reach a database that does not answer, in milliseconds: from the one to the other. */
+const SHORTEST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 30_000;
+/** How often to look for requests of workflows that this program does not have, in milliseconds. */
+const LOOK_FOR_UNKNOWN_EVERY_MS = 60_000;
 
+/**
+ * Returns when the signal has ended it, and no handler runs any more.
+ * @throws what is a fault of the program and not of a request or of the database: then, too, only after all work has settled.
+ */
 export async function work(options: WorkerOptions): Promise<void> {
-  const keeper = new LeaseKeeper(options);
-  const left = new Set<string>();
-  options.log.info('worker_started', { executorId: options.executorId });
-  try {
-    const loops = Array.from({ length: options.concurrency ?? 2 }, () => loop(options, keeper, left));
-    await Promise.all(loops);
-  } finally {
-    await keeper.close();
-    options.log.info('worker_stopped', { executorId: options.executorId });
-  }
+  await new Worker(options).run();
 }
 
-async function loop(options: WorkerOptions, keeper: LeaseKeeper, left: Set<string>): Promise<void> {
-  const { signal, log } = options;
-  const poll = options.pollEvery ?? 1000;
-  let pause = poll;
-  while (!signal.aborted) {
+class Worker {
+  readonly #options: WorkerOptions;
+  readonly #keeper: LeaseKeeper;
+  /** Aborted by the caller's signal, and when one of the loops cannot go on: then none of them may. */
+  readonly #stop = new AbortController();
+  /** Requests that this worker has found it cannot advance. */
+  readonly #left = new Set<string>();
+  /** Workflows that it does not have, by name and version, which it has spoken of. */
+  readonly #reported = new Set<string>();
+  #lookedForUnknownAt = Number.NEGATIVE_INFINITY;
+
+  constructor(options: WorkerOptions) {
+    this.#options = options;
+    this.#keeper = new LeaseKeeper(options);
+  }
+
+  async run(): Promise<void> {
+    const { signal, log, executorId, concurrency } = this.#options;
+    const onStop = () => this.#stop.abort(signal.reason);
+    signal.addEventListener('abort', onStop);
+    if (signal.aborted) onStop();
+    log.info('worker_started', { executorId });
     try {
-      const count = await workOnce(options, keeper, left);
-      pause = poll;
-      if (count > 0) continue;
-      if (options.once === true) return;
-    } catch (error) {
-      if (!isExpungeError(error, 'DATABASE_UNAVAILABLE')) throw error;
-      if (options.once === true) throw error;
-      log.error('database_unavailable', { code: describeError(error).code });
-      pause = Math.min(pause * 2, LONGEST_PAUSE_MS);
+      const loops = Array.from({ length: concurrency ?? 2 }, () => this.#loop());
+      const failure = (await Promise.allSettled(loops)).find(({ status }) => status === 'rejected');
+      if (failure?.status === 'rejected') throw failure.reason;
+    } finally {
+      signal.removeEventListener('abort', onStop);
+      await this.#keeper.close();
+      log.info('worker_stopped', { executorId });
     }
-    // Woken by the signal: that is no fault.
-    await sleep(pause, undefined, { signal }).catch(() => undefined);
+  }
+
+  async #loop(): Promise<void> {
+    const { log, once } = this.#options;
+    const poll = this.#options.pollEvery ?? 1000;
+    const { signal } = this.#stop;
+    let pause = poll;
+    while (!signal.aborted) {
+      try {
+        const count = await this.#workOnce();
+        pause = poll;
+        if (count > 0) continue;
+        if (once === true) return;
+      } catch (error) {
+        if (once === true || faultOf(error) === 'rows') {
+          this.#stop.abort();
+          throw error;
+        }
+        log.error('database_unavailable', { code: describeError(error).code });
+        pause = Math.min(Math.max(pause * 2, SHORTEST_PAUSE_MS), LONGEST_PAUSE_MS);
+      }
+      // Woken by the signal: that is no fault.
+      await sleep(pause, undefined, { signal }).catch(() => undefined);
+    }
+  }
+
+  /** Claims one batch and takes it as far as it goes. Returns how many it claimed. */
+  async #workOnce(): Promise<number> {
+    const { database, workflows, executorId, log, observer, batch } = this.#options;
+    await this.#reportUnknownWorkflows();
+    await sendAgain(() => database.transaction(endDueHolds));
+    const sentAt = performance.now();
+    const claimed = await claimDue(database, {
+      owner: executorId,
+      limit: batch ?? 500,
+      workflows: namesOf(workflows.all.filter(({ runBy }) => runBy === 'worker')),
+      except: [...this.#left],
+    });
+    const leases = claimed.map(({ lease }) => lease);
+    if (leases.length === 0) return 0;
+    this.#keeper.keep(leases, sentAt);
+    const ends = await advance(leases, {
+      database,
+      workflows,
+      keeper: this.#keeper,
+      log,
+      signal: this.#stop.signal,
+      budget: Number.POSITIVE_INFINITY,
+      onMisfit: 'block',
+      ...(observer === undefined ? {} : { observer }),
+    });
+    for (const [id, end] of ends) {
+      if (end.kind === 'error' && isUnregistered(end.error)) this.#leaveAlone(id);
+      observer?.ended?.(id, end);
+    }
+    return leases.length;
+  }
+
+  /** Reported once, and not claimed again by this worker: another program may have its version (EX-27). */
+  #leaveAlone(id: string): void {
+    this.#left.add(id);
+    this.#options.log.error('workflow_unregistered', { requestId: id });
+  }
+
+  /** These are never claimed, so that nothing else would say that they wait (EX-27). */
+  async #reportUnknownWorkflows(): Promise<void> {
+    if (performance.now() < this.#lookedForUnknownAt + LOOK_FOR_UNKNOWN_EVERY_MS) return;
+    this.#lookedForUnknownAt = performance.now();
+    const { database, workflows, log } = this.#options;
+    for (const { workflow, version, count } of await findUnknownWorkflows(database, namesOf(workflows.all))) {
+      const name = `${workflow} ${version}`;
+      if (this.#reported.has(name)) continue;
+      this.#reported.add(name);
+      log.error('workflow_unregistered', { workflow, workflowVersion: version, count });
+    }
   }
 }
 
-/** Claims one batch and takes it as far as it goes. Returns how many it claimed. */
-async function workOnce(options: WorkerOptions, keeper: LeaseKeeper, left: Set<string>): Promise<number> {
-  const { database, workflows, executorId } = options;
-  await database.transaction(endDueHolds);
-  const sentAt = performance.now();
-  const claimed = await claimDue(database, {
-    owner: executorId,
-    limit: options.batch ?? 500,
-    workflows: workflows.all
-      .filter(({ runBy }) => runBy === 'worker')
-      .map(({ name, version }) => ({ workflow: name, version })),
-    except: [...left],
-  });
-  const leases = claimed.map(({ lease }) => lease);
-  if (leases.length === 0) return 0;
-  keeper.keep(leases, sentAt);
-  const ends = await advance(leases, {
-    database,
-    workflows,
-    keeper,
-    log: options.log,
-    signal: options.signal,
-    budget: Number.POSITIVE_INFINITY,
-    onMisfit: 'block',
-    ...(options.observer === undefined ? {} : { observer: options.observer }),
-  });
-  for (const [id, end] of ends) {
-    if (end.kind === 'error' && isUnregistered(end.error)) leaveAlone(id, left, options.log);
-    options.observer?.ended?.(id, end);
-  }
-  return leases.length;
-}
-
-/** Reported once, and not claimed again by this worker: another program may have its version (EX-27). */
-function leaveAlone(id: string, left: Set<string>, log: Log): void {
-  left.add(id);
-  log.error('workflow_unregistered', { requestId: id });
+function namesOf(workflows: readonly { readonly name: string; readonly version: number }[]): readonly WorkflowName[] {
+  return workflows.map(({ name, version }) => ({ workflow: name, version }));
 }
