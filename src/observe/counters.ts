@@ -2,7 +2,7 @@
 import { isPrintable } from './printable.js';
 
 /** Every counter that exists, with the labels that it always carries. */
-export const counterDefinitions = {
+const counterDefinitions = {
   expunge_stale_writes_total: {
     help: 'Writes of a worker that no longer owned the request, refused.',
     labels: ['operation'],

@@ -104,6 +104,12 @@ describe('the log', () => {
     expect(text()).not.toContain(MARKER);
   });
 
+  it('keeps what describeError answers as a code', () => {
+    const { log, lines } = capture();
+    for (const code of ['40P01', 'ECONNRESET', 'HTTP_503', 'TARGET_BLOCKED']) log.error('target_failed', { code });
+    expect(lines.map(({ code }) => code)).toEqual(['40P01', 'ECONNRESET', 'HTTP_503', 'TARGET_BLOCKED']);
+  });
+
   it('keeps an operator whose id is an address', () => {
     const { log, lines } = capture('info');
     log.info('request_approved', { operatorId: 'op+1@corp.example' });

@@ -9,8 +9,8 @@ export type PrintableKind = 'name' | 'code' | 'sqlstate' | 'uuid' | 'person' | '
 
 /** Names of our own and of a catalogue: letters, digits and `_ . $ : / { } -`; neither spaces nor `@`. */
 const NAME = /^[\p{L}\p{N}_.$:/{}-]{1,128}$/u;
-/** Reason codes, statuses, error codes. */
-const CODE = /^[A-Za-z][A-Za-z0-9_-]{0,63}$/;
+/** Reason codes, statuses, error codes, SQLSTATEs among them. */
+const CODE = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
 const SQLSTATE = /^[0-9A-Z]{5}$/;
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 /** An operator's id may be an address; it is kept on purpose (contract WF-2). */
