@@ -40,6 +40,7 @@ export class Connections {
   readonly #config: pg.ClientConfig;
   readonly #pools: Readonly<Record<TransactionKind, pg.Pool>>;
   readonly #begin: Readonly<Record<TransactionKind, string>>;
+  #closing: Promise<void> | undefined;
 
   constructor(url: string, timeouts: Timeouts) {
     const statement = timeouts.statement ?? STATEMENT_MS;
@@ -61,9 +62,7 @@ export class Connections {
       max: CONNECTIONS,
       allowExitOnIdle: true,
     });
-    // An idle connection that dies has nobody waiting for it; without a listener it would end the process.
-    pool.on('error', () => undefined);
-    return pool;
+    return survives(pool);
   }
 
   /** Runs `run` in a transaction and commits it; an error rolls it back. */
@@ -93,8 +92,7 @@ export class Connections {
     onNotice: (sqlstate: string) => void,
     run: (query: Query) => Promise<T>,
   ): Promise<T> {
-    const pool = new pg.Pool({ ...this.#config, query_timeout: VACUUM_MS, max: 1 });
-    pool.on('error', () => undefined);
+    const pool = survives(new pg.Pool({ ...this.#config, query_timeout: VACUUM_MS, max: 1 }));
     pool.on('connect', (client) => client.on('notice', (notice) => onNotice(notice.code ?? '')));
     try {
       return await lend(pool, signal, (client) => run(queryOf(client, signal)));
@@ -103,9 +101,18 @@ export class Connections {
     }
   }
 
-  async close(): Promise<void> {
-    await Promise.all([this.#pools.erase.end(), this.#pools.read.end()]);
+  /** Safe to call twice. */
+  close(): Promise<void> {
+    this.#closing ??= Promise.all([this.#pools.erase.end(), this.#pools.read.end()]).then(() => undefined);
+    return this.#closing;
   }
+}
+
+/** A connection that dies between two statements has nobody waiting for it; without listeners it would end the process. */
+function survives(pool: pg.Pool): pg.Pool {
+  pool.on('error', () => undefined);
+  pool.on('connect', (client) => client.on('error', () => undefined));
+  return pool;
 }
 
 /**

@@ -166,7 +166,7 @@ export class RowStatements {
     const [row] = await this.#query<{ readonly rows: number }>(
       `SELECT count(*)::float8 AS rows
          FROM (SELECT FROM ${[`${tableSql(place.relation)} AS t`, ...scope.from].join(', ')}
-                WHERE ${where.join(' AND ')} LIMIT ${parameters.add(limit, 'bigint')}) AS some`,
+                WHERE ${where.join(' AND ')} LIMIT ${parameters.add(limit, 'bigint')}) AS found`,
       parameters.values,
       place.place,
     );
