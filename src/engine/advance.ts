@@ -17,13 +17,13 @@ import { faultOf, sendAgain } from './database-fault.js';
 import type { LeaseKeeper } from './lease-keeper.js';
 import { isUnregistered, type RegisteredWorkflows } from './registered-workflows.js';
 import {
-  type Commit,
   failureOutcome,
   type FinishedStage,
   isNobodysFault,
   runHandler,
   type StageToRun,
 } from './run-handler.js';
+import type { Commit } from './workflow.js';
 
 /** How the work on one request ended. Ownership has been given back, unless it was lost. */
 export type RunEnd =
@@ -222,7 +222,7 @@ class Advance {
     if (signal.aborted) failed.forEach(({ item }) => this.#interrupt(item));
     else {
       await this.#save(
-        failed.map(({ item, error }) => ({ ...item, outcome: failureOutcome(workflow, item.stage.stage, error) })),
+        failed.map(({ item, error }) => ({ ...item, outcome: failureOutcome(workflow, item.stage, error) })),
       );
     }
   }

@@ -5,15 +5,15 @@ import { reach } from '../requests/reach.js';
 import { RecordIntegrityError } from '../requests/request-error.js';
 import type { Lease, StageRow } from '../requests/request.js';
 import type { SavedOutcome } from '../requests/save-outcomes.js';
-import { saveProgress } from '../requests/save-progress.js';
+import { type Progress, type ProgressResult, saveProgress } from '../requests/save-progress.js';
 import type { Snapshot } from '../requests/snapshot.js';
-import type { Database, Queries } from '../storage/database.js';
+import type { Database } from '../storage/database.js';
 import { storableText } from '../storage/storable.js';
 import { sendAgain } from './database-fault.js';
 import { HandlerScope } from './handler-scope.js';
 import { rebuildHistory } from './history.js';
 import type { LeaseKeeper } from './lease-keeper.js';
-import type { HandlerContext, Outcome, StageProgress, StageRun, Workflow } from './workflow.js';
+import type { Commit, HandlerContext, Outcome, StageProgress, StageRun, Workflow } from './workflow.js';
 
 export interface StageToRun {
   readonly lease: Lease;
@@ -26,8 +26,6 @@ export interface StageToRun {
 export interface FinishedStage extends StageToRun {
   readonly outcome: SavedOutcome;
 }
-
-export type Commit = (tx: Queries, saved: ReadonlySet<string>) => Promise<void>;
 
 export interface HandlerResult {
   readonly finished: readonly FinishedStage[];
@@ -91,9 +89,10 @@ async function callHandler(
       const outcome = answer.outcomes.get(requestId);
       const stop = stopped.get(requestId);
       if (stop !== undefined) sorted[stop].push(item);
-      else if (outcome !== undefined) sorted.finished.push({ ...item, outcome: asSaved(workflow, stage, outcome) });
+      else if (outcome !== undefined)
+        sorted.finished.push({ ...item, outcome: asSaved(workflow, item.stage, outcome) });
       else if (environment.signal.aborted) sorted.interrupted.push(item);
-      else sorted.finished.push({ ...item, outcome: asSaved(workflow, stage, forgotten(stage)) });
+      else sorted.finished.push({ ...item, outcome: asSaved(workflow, item.stage, forgotten(stage)) });
     }
     return answer.commit === undefined ? sorted : { ...sorted, commit: answer.commit };
   } finally {
@@ -138,17 +137,34 @@ function contextFor(
   return {
     signal,
     owns,
-    save: async (progress) => {
+    save: async (progress, commit) => {
       for (const id of progress.keys()) if (!stopped.has(id) && !owns(id)) stopped.set(id, 'lost');
       const rows = progressRows(progress, byId, stopped);
       if (rows.length === 0) return new Set();
-      const results = await sendAgain(() => saveProgress(database, rows));
+      const results = await sendAgain(() => saveWith(database, rows, commit));
       for (const [id, result] of results) {
         if (result !== 'saved') stopped.set(id, result === 'ordered' ? 'ordered' : 'lost');
       }
-      return new Set([...results].filter(([, result]) => result === 'saved').map(([id]) => id));
+      return savedIds(results);
     },
   };
+}
+
+function saveWith(
+  database: Database,
+  rows: readonly Progress[],
+  commit: Commit | undefined,
+): Promise<ReadonlyMap<string, ProgressResult>> {
+  if (commit === undefined) return saveProgress(database, rows);
+  return database.transaction(async (tx) => {
+    const results = await saveProgress(tx, rows);
+    await commit(tx, savedIds(results));
+    return results;
+  });
+}
+
+function savedIds(results: ReadonlyMap<string, ProgressResult>): ReadonlySet<string> {
+  return new Set([...results].filter(([, result]) => result === 'saved').map(([id]) => id));
 }
 
 function progressRows(
@@ -167,8 +183,9 @@ function progressRows(
  * A visit that could not finish closes as completed, with what hindered it as its result: the policy goes on to the next
  * target and comes back. Every other stage stays current.
  */
-function asSaved(workflow: Workflow, stage: string, outcome: Outcome): SavedOutcome {
-  if (outcome.kind === 'completed' || !workflow.visits.has(stage)) return outcome;
+function asSaved(workflow: Workflow, stage: StageRow, outcome: Outcome): SavedOutcome {
+  const isVisit = workflow.visits.has(stage.stage) && stage.target_community_id !== null;
+  if (outcome.kind === 'completed' || !isVisit) return outcome;
   switch (outcome.kind) {
     case 'postponed':
       return {
@@ -186,7 +203,7 @@ function asSaved(workflow: Workflow, stage: string, outcome: Outcome): SavedOutc
 }
 
 /** What is saved when a handler threw for a request alone. */
-export function failureOutcome(workflow: Workflow, stage: string, error: unknown): SavedOutcome {
+export function failureOutcome(workflow: Workflow, stage: StageRow, error: unknown): SavedOutcome {
   const { code, message } = describeError(error);
   const text = message.includes(code) ? message : `${code}: ${message}`;
   return asSaved(workflow, stage, { kind: 'failed', error: text, retryable: true });

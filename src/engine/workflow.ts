@@ -99,7 +99,7 @@ export interface Workflow {
   readonly runBy: 'operator' | 'worker';
   readonly policy: Policy;
   readonly handlers: Readonly<Record<string, Handler>>;
-  /** Stages that visit one target each: one that cannot finish closes all the same, and the policy comes back to it. */
+  /** Stages that, where they have a place, visit one target each: one that cannot finish closes all the same, and the policy comes back to it. */
   readonly visits: ReadonlySet<string>;
   /**
    * Computes the digest of a stored inventory again (EX-25).
