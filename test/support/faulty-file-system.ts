@@ -31,12 +31,12 @@ export function faultyFileSystem(): FaultyFileSystem {
     after(async (path: Buffer) => (fault === 'silent' ? undefined : call(path)));
   return {
     fs: {
-      openDirectory: after(nodeFileSystem.openDirectory),
-      list: after(nodeFileSystem.list),
-      lstat: after(nodeFileSystem.lstat),
-      realpath: after(nodeFileSystem.realpath),
-      unlink: lying(nodeFileSystem.unlink),
-      rmdir: lying(nodeFileSystem.rmdir),
+      openDirectory: after((path: Buffer, follow: boolean) => nodeFileSystem.openDirectory(path, follow)),
+      list: after((path: Buffer) => nodeFileSystem.list(path)),
+      lstat: after((path: Buffer) => nodeFileSystem.lstat(path)),
+      realpath: after((path: Buffer) => nodeFileSystem.realpath(path)),
+      unlink: lying((path) => nodeFileSystem.unlink(path)),
+      rmdir: lying((path) => nodeFileSystem.rmdir(path)),
     },
     break(kind) {
       let undo = (): void => undefined;

@@ -153,7 +153,7 @@ export class Directory {
     return 'removed';
   }
 
-  /** Removes an empty directory; false where it is not empty. One that is gone is success. */
+  /** Removes an empty directory; false where it is not empty, or no directory any more. One that is gone is success. */
   async removeDirectory(name: Buffer): Promise<boolean> {
     const { fs, signal } = this.#access;
     const path = await this.#at(name);
@@ -162,7 +162,7 @@ export class Directory {
     } catch (error) {
       const code = errnoOf(error) ?? '';
       if (ABSENT.includes(code)) return true;
-      if (code === 'ENOTEMPTY' || code === 'EEXIST') return false;
+      if (['ENOTEMPTY', 'EEXIST', 'ENOTDIR'].includes(code)) return false;
       throw error;
     }
     await this.#removed(name);
