@@ -1,51 +1,40 @@
 /**
  * One process at a time on an embedded database's directory: two would silently lose each other's committed rows.
  *
- * A lock is a file `lock.N` that names its owner by process id and start time (a process id alone is reused). The owner is
- * the file with the highest N, as long as that process lives. Whoever finds it dead links `lock.N+1` into place, which
- * exactly one can; numbers never go back, and files are removed only below the own one, so that nobody ever removes
- * a lock that it did not mean. Nothing has to be kept alive: the first opening blocks the event loop for seconds.
+ * A lock is a file `lock.N` that names its owner. The owner is the file with the highest N, as long as that process lives.
+ * Whoever finds it dead links `lock.N+1` into place, which exactly one can; numbers never go back, and files are removed
+ * only below the own one, so that nobody ever removes a lock that it did not mean. Nothing has to be kept alive: the first
+ * opening of a database blocks the event loop for seconds.
+ *
+ * The file alone decides, in this process too: another copy of this package, or another thread, sees the same file.
  */
-import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { linkSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { linkSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { EmbeddedDatabaseError } from '../storage-error.js';
-
-interface Owner {
-  readonly pid: number;
-  readonly started: string;
-}
-
-/** The directories that this process has open: a second opening in here would do the same harm. */
-const own = new Set<string>();
+import { ownIdentity, type ProcessIdentity, stateOf } from './process-identity.js';
 
 /**
- * Takes the lock, and keeps it until `unlockDirectory` or the end of this process.
- * @throws EmbeddedDatabaseError when a living process has it, this one included.
+ * Takes the lock, and keeps it until it is released or this process ends.
+ * @returns the release; calling it again does nothing.
+ * @throws EmbeddedDatabaseError when a living process has it, this one included, or one of another machine.
  */
-export function lockDirectory(directory: string): void {
+export function lockDirectory(directory: string): () => void {
   mkdirSync(directory, { recursive: true, mode: 0o700 });
-  const self: Owner = { pid: process.pid, started: startTime(process.pid) ?? 'unknown' };
+  const self = ownIdentity();
   for (;;) {
     const held = highest(directory);
-    const owner = held === 0 ? null : read(join(directory, `lock.${held}`));
-    const isOwn = owner?.pid === self.pid && owner.started === self.started;
-    if (owner !== null && (isOwn ? own.has(resolve(directory)) : isAlive(owner))) throw inUse(directory, owner);
-    if (take(directory, held + 1, self) && highest(directory) === held + 1) {
-      removeBelow(directory, held + 1);
-      own.add(resolve(directory));
-      return;
-    }
+    if (held > 0) refuseIfOwned(directory, lockFile(directory, held), self);
+    const mine = held + 1;
+    // A slow one may link a number that is long over; then somebody else's is higher, and looks again.
+    if (!take(directory, mine, self) || highest(directory) !== mine) continue;
+    removeBelow(directory, mine);
+    return releaseOnce(directory, mine);
   }
 }
 
-/** Gives the lock back: the file stays, naming nobody, so that its number is not used again. */
-export function unlockDirectory(directory: string): void {
-  const held = highest(directory);
-  const owner = held === 0 ? null : read(join(directory, `lock.${held}`));
-  own.delete(resolve(directory));
-  if (owner?.pid === process.pid) writeFileSync(join(directory, `lock.${held}`), '{"pid":0,"started":"released"}');
+function lockFile(directory: string, number: number): string {
+  return join(directory, `lock.${number}`);
 }
 
 function highest(directory: string): number {
@@ -53,19 +42,43 @@ function highest(directory: string): number {
   return Math.max(0, ...numbers);
 }
 
-function read(file: string): Owner | null {
+function refuseIfOwned(directory: string, file: string, self: ProcessIdentity): void {
+  const owner = read(file);
+  if (owner === null) return;
+  const advice = 'or set EXPUNGE_DATABASE_URL to a PostgreSQL server, which many processes can share';
+  const state = stateOf(owner);
+  if (state === 'elsewhere') {
+    throw new EmbeddedDatabaseError(
+      `The embedded database in ${directory} was opened on another machine or container (${owner.host}): end it there, or remove ${file} if it is gone, ${advice}.`,
+    );
+  }
+  if (state === 'dead') return;
+  const found =
+    owner.pid === self.pid
+      ? 'already open in this process: use the handle that has it'
+      : `in use by process ${owner.pid}: wait for it to end`;
+  throw new EmbeddedDatabaseError(`The embedded database in ${directory} is ${found}, ${advice}.`);
+}
+
+/** The owner that a file names; null when it was released, when its number is over, or when a power cut emptied it. */
+function read(file: string): ProcessIdentity | null {
   try {
-    return JSON.parse(readFileSync(file, 'utf8')) as Owner;
-  } catch {
-    return null; // Removed by the owner of a higher number.
+    const { host, pid, started } = JSON.parse(readFileSync(file, 'utf8')) as Partial<ProcessIdentity>;
+    if (typeof host !== 'string' || !Number.isSafeInteger(pid) || pid === undefined || pid <= 0) return null;
+    return { host, pid, started: typeof started === 'string' ? started : null };
+  } catch (error) {
+    // Any other fault, such as a missing right to read it, says nothing about the owner.
+    if (error instanceof SyntaxError || (error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw error;
   }
 }
 
-function take(directory: string, number: number, self: Owner): boolean {
+/** False when another one has that number. A link appears with its content, or not at all. */
+function take(directory: string, number: number, self: ProcessIdentity): boolean {
   const draft = join(directory, `draft.${randomUUID()}`);
-  writeFileSync(draft, JSON.stringify(self), { mode: 0o600 });
   try {
-    linkSync(draft, join(directory, `lock.${number}`));
+    writeFileSync(draft, JSON.stringify(self), { mode: 0o600 });
+    linkSync(draft, lockFile(directory, number));
     return true;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
@@ -82,28 +95,19 @@ function removeBelow(directory: string, number: number): void {
   }
 }
 
-function isAlive(owner: Owner): boolean {
-  if (owner.pid <= 0) return false;
-  const started = startTime(owner.pid);
-  return started !== null && (owner.started === 'unknown' || started === owner.started);
-}
-
-/** When a process started, in the system's own words; null when there is no such process. */
-function startTime(pid: number): string | null {
-  try {
-    if (process.platform === 'linux') {
-      // The 22nd field; the second, in parentheses, may itself hold spaces.
-      const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').replace(/^.*\) /s, '').split(' ');
-      return fields[0] === 'Z' ? null : (fields[19] ?? null);
+/** The file stays, naming nobody, so that its number is not used again. */
+function releaseOnce(directory: string, number: number): () => void {
+  let released = false;
+  return () => {
+    if (released) return;
+    released = true;
+    const draft = join(directory, `draft.${randomUUID()}`);
+    try {
+      writeFileSync(draft, '{}', { mode: 0o600 });
+      renameSync(draft, lockFile(directory, number));
+    } catch (error) {
+      // Somebody removed the directory, and the lock with it.
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
     }
-    return execFileSync('ps', ['-o', 'lstart=', '-p', String(pid)], { encoding: 'utf8' }).trim() || null;
-  } catch {
-    return null;
-  }
-}
-
-function inUse(directory: string, owner: Owner): EmbeddedDatabaseError {
-  return new EmbeddedDatabaseError(
-    `The embedded database in ${directory} is in use by process ${owner.pid}: wait for it to end, or set EXPUNGE_DATABASE_URL to a PostgreSQL server, which many processes can share.`,
-  );
+  };
 }
