@@ -16,6 +16,8 @@ export interface Output {
    * @param value - anything that `JSON.stringify` prints.
    */
   result(value: unknown, forPeople: (style: Style) => string): void;
+  /** Prints a result that is text already, the same for everybody. */
+  text(text: string): void;
   /** One line for whoever watches. */
   tell(line: string): void;
 }
@@ -31,11 +33,15 @@ export function openOutput(json: boolean | undefined): Output {
     asJson,
     isWatched: process.stderr.isTTY,
     result(value, forPeople) {
-      const text = asJson ? JSON.stringify(value, null, 2) : forPeople(style);
-      process.stdout.write(text.endsWith('\n') || text === '' ? text : `${text}\n`);
+      print(asJson ? JSON.stringify(value, null, 2) : forPeople(style));
     },
+    text: print,
     tell,
   };
+}
+
+function print(text: string): void {
+  process.stdout.write(text.endsWith('\n') || text === '' ? text : `${text}\n`);
 }
 
 /** One line on standard error. */

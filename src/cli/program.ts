@@ -8,13 +8,18 @@ import { hold } from './commands/hold.js';
 import { init } from './commands/init.js';
 import { list } from './commands/list.js';
 import { migrate } from './commands/migrate.js';
+import { receiptsExport } from './commands/receipts-export.js';
 import { receiptsVerify } from './commands/receipts-verify.js';
+import { revise } from './commands/revise.js';
 import { run } from './commands/run.js';
 import { show } from './commands/show.js';
+import { status } from './commands/status.js';
+import { submit } from './commands/submit.js';
 import { unblock } from './commands/unblock.js';
 import { userDeletionsList } from './commands/user-deletions-list.js';
 import { userDeletionsRun } from './commands/user-deletions-run.js';
 import { userDeletionsSubmit } from './commands/user-deletions-submit.js';
+import { worker } from './commands/worker.js';
 import { ignoreBrokenPipes } from './output.js';
 import { reportError } from './report-error.js';
 
@@ -46,9 +51,11 @@ function buildProgram(settle: (exitCode: number) => void): Command {
     for (const spec of specs) addCommand(parent, spec as CommandSpec, isTraining, settle).helpGroup(heading);
   };
   add(program, 'Setting up:', init, migrate);
-  add(program, 'Deletion requests:', approve, run, list, show, cancel, hold, unblock);
+  add(program, 'Deletion requests:', submit, approve, run, worker, list, show);
+  add(program, 'Orders:', cancel, hold, unblock, revise);
+  add(program, 'Evidence:', status);
   const receipts = program.command('receipts').description('export and verify receipts').helpGroup('Evidence:');
-  add(receipts, 'Commands:', receiptsVerify);
+  add(receipts, 'Commands:', receiptsExport, receiptsVerify);
   const training = program
     .command('user-deletions')
     .description('learn and test the whole process on demo: targets, which nothing real stands behind')

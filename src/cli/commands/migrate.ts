@@ -11,7 +11,7 @@ export const migrate: CommandSpec = {
   examples: ['migrate'],
   async run(_args, _options, { output, place }) {
     const { migrateDatabase } = await import('../../client/open-database.js');
-    const { database } = await configOf({ ...place, training: true });
+    const { database } = await configOf(place);
     const report = await migrateDatabase(database);
     output.result(report, () => forPeople(report));
     if (report.owed.length > 0) {

@@ -39,7 +39,7 @@ export async function runRequest(
 ): Promise<number> {
   const stepwise = options.nextStep === true;
   const executor = executorId(options.executorId);
-  return withSession(place, async ({ requests, log }) => {
+  return withSession(place, async ({ requests }, log) => {
     const workflows = instead === undefined ? [] : [await instead(await requests.show(id))];
     const interruption = listenForSignals(log);
     try {

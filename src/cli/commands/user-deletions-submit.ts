@@ -21,8 +21,8 @@ export const userDeletionsSubmit: CommandSpec<Options> = {
   ],
   examples: ['submit --target demo:alpha --requested-by anna --reason-code TRAINING'],
   run: (_args, { target, requestedBy, reasonCode }, { output, place }) =>
-    withSession(place, async ({ submitUserDeletion }) => {
-      const request = await submitUserDeletion({
+    withSession(place, async (client) => {
+      const request = await client.submitUserDeletion({
         target,
         requestedBy,
         ...(reasonCode === undefined ? {} : { reasonCode }),
