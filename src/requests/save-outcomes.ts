@@ -71,10 +71,10 @@ export async function saveOutcomes(
              CASE WHEN standing_order = 'cancel' THEN 'cancelled' ELSE kind END AS kind,
              retryable AND retry_count + 1 < ${FAILURES_THAT_BLOCK}::integer AS goes_on,
              delay, at + make_interval(secs => delay) AS until,
+             -- Spread, so that what failed together does not come back together; the first one is exact (EX-17).
              at + make_interval(secs => least(${LONGEST_RETRY_SECONDS}::integer,
-                                             ${FIRST_RETRY_SECONDS}::integer * power(2, retry_count))
-                  -- Spread, so that what failed together does not come back together; the first one is exact (EX-17).
-                  * CASE WHEN retry_count = 0 THEN 1 ELSE 0.9 + 0.2 * random() END) AS retry_at
+                    ${FIRST_RETRY_SECONDS}::integer * power(2, retry_count)
+                    * CASE WHEN retry_count = 0 THEN 1 ELSE 0.9 + 0.2 * random() END)) AS retry_at
         FROM owned
     ), stage_saved AS (
       UPDATE ${t.stages} s
