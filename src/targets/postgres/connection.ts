@@ -36,7 +36,21 @@ const isolation: Readonly<Record<TransactionKind, string>> = {
   read: 'REPEATABLE READ READ ONLY',
 };
 
-export class Connections {
+/** How a target reaches its database. `PooledConnections` does for a server. */
+export interface Connections {
+  /** Runs `run` in a transaction and commits it; an error rolls it back. @throws ServerRefusal, NoAnswer. */
+  transaction<T>(kind: TransactionKind, signal: AbortSignal, run: (query: Query) => Promise<T>): Promise<T>;
+  /**
+   * Runs `run` on a connection of its own outside of a transaction, as VACUUM needs it.
+   *
+   * @param onNotice - called with the SQLSTATE of every notice.
+   */
+  alone<T>(signal: AbortSignal, onNotice: (sqlstate: string) => void, run: (query: Query) => Promise<T>): Promise<T>;
+  /** Safe to call twice. */
+  close(): Promise<void>;
+}
+
+export class PooledConnections implements Connections {
   readonly #config: pg.ClientConfig;
   readonly #pools: Readonly<Record<TransactionKind, pg.Pool>>;
   readonly #begin: Readonly<Record<TransactionKind, string>>;
@@ -65,7 +79,6 @@ export class Connections {
     return survives(pool);
   }
 
-  /** Runs `run` in a transaction and commits it; an error rolls it back. */
   async transaction<T>(kind: TransactionKind, signal: AbortSignal, run: (query: Query) => Promise<T>): Promise<T> {
     return lend(this.#pools[kind], signal, async (client) => {
       const query = queryOf(client, signal);
@@ -82,11 +95,6 @@ export class Connections {
     });
   }
 
-  /**
-   * Runs `run` on a connection of its own outside of a transaction, as VACUUM needs it.
-   *
-   * @param onNotice - called with the SQLSTATE of every notice.
-   */
   async alone<T>(
     signal: AbortSignal,
     onNotice: (sqlstate: string) => void,
@@ -101,7 +109,6 @@ export class Connections {
     }
   }
 
-  /** Safe to call twice. */
   close(): Promise<void> {
     this.#closing ??= Promise.all([this.#pools.erase.end(), this.#pools.read.end()]).then(() => undefined);
     return this.#closing;

@@ -299,3 +299,11 @@ function foundAt(options: PostgresOptions, path: readonly PropertyKey[]): string
     return Array.isArray(found) ? 'a list' : `{ ${Object.keys(found).join(', ')} }`;
   return JSON.stringify(found).slice(0, 80);
 }
+
+/** The identifiers that the declared keys name. */
+export function identifiersOfPlaces(declared: readonly DeclaredPlace[]): readonly string[] {
+  const used = declared.flatMap(({ link }) =>
+    link.by === 'key' ? link.columns.map(({ identifier }) => identifier) : [],
+  );
+  return [...new Set(used)].sort();
+}

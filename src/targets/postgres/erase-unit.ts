@@ -39,6 +39,8 @@ export interface UnitOptions {
   readonly limit: number;
   /** Whether a circle has to be taken whole, because a part of it was refused by the server. */
   readonly whole: boolean;
+  /** Whether the slice has done nothing yet: only then may a circle be larger than the limit. */
+  readonly first: boolean;
 }
 
 /** How often children are looked for again while others insert them without a foreign key that would stop them. */
@@ -136,24 +138,34 @@ class UnitTransaction {
     return leaves;
   }
 
-  /** The first subjects whose rows fit, and at least one. */
+  /** The first subjects whose rows fit, and at least one; all of them, where their circles go over several subjects. */
   async #someSubjects(): Promise<UnitProgress> {
     const perSubject = new Map<number, number>();
     for (const place of this.#unit.core) {
       for (const [ref, rows] of await this.#statements.todo(place))
         perSubject.set(ref, (perSubject.get(ref) ?? 0) + rows);
     }
-    const chosen = new Set<string>();
+    const chosen = new Set<SubjectRef>();
     let room = this.#room;
-    for (const [ref, rows] of [...perSubject].sort(([a], [b]) => a - b)) {
-      if (chosen.size > 0 && rows > room) break;
+    for (const [position, rows] of [...perSubject].sort(([a], [b]) => a - b)) {
+      if (rows > room && (chosen.size > 0 || !this.#options.first)) break;
       room -= rows;
-      chosen.add(this.#subjects.at(ref));
+      chosen.add(this.#subjects.at(position));
     }
-    const subjects = this.#subjects.only((ref) => chosen.has(ref));
+    if (chosen.size === 0) return this.#progress(false);
+    try {
+      const progress = await this.#wholly(this.#subjects.only((ref) => chosen.has(ref)));
+      return { ...progress, drained: chosen.size === perSubject.size };
+    } catch (fault) {
+      if (!(fault instanceof SubjectsRefused) || chosen.size === perSubject.size) throw fault;
+      if ([...fault.refusals.values()].some(({ why }) => why !== 'referenced')) throw fault;
+      return this.#options.first ? this.#wholly(this.#subjects) : this.#progress(false);
+    }
+  }
+
+  #wholly(subjects: Subjects): Promise<UnitProgress> {
     const options = { ...this.#options, whole: true };
-    const part = new UnitTransaction(this.#query, this.#catalogue, this.#unit, subjects, options);
-    return { ...(await part.#together()), drained: chosen.size === perSubject.size };
+    return new UnitTransaction(this.#query, this.#catalogue, this.#unit, subjects, options).#together();
   }
 
   #lock(

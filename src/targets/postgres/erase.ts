@@ -52,6 +52,7 @@ class Slice {
   readonly #positions: Map<SubjectRef, Position>;
   readonly #failures = new Map<SubjectRef, TargetError>();
   readonly #reported = new Map<SubjectRef, Map<string, number>>();
+  readonly #limit: number;
   #room: number;
   #failedTransactions = 0;
   #progressed = false;
@@ -60,6 +61,7 @@ class Slice {
     this.#context = context;
     this.#batch = batch;
     this.#signal = signal;
+    this.#limit = limit;
     this.#room = limit;
     this.#positions = new Map([...batch].map(([ref, { cursor }]) => [ref, positionOf(cursor, context.plan.units)]));
   }
@@ -116,6 +118,10 @@ class Slice {
     });
   }
 
+  get #isFirst(): boolean {
+    return this.#room === this.#limit;
+  }
+
   /** Answers whether nothing of the unit is left for the subjects that stand at it. */
   async #drain(unit: Unit, index: number): Promise<boolean> {
     while (this.#room > 0) {
@@ -145,7 +151,9 @@ class Slice {
       }
       if (!mayBeOneSubjects(fault)) throw fault;
       // A part of a circle of rows that goes over several subjects.
-      if (unit.cyclic && !whole && fault.sqlstate === '23503') return this.#isolated(unit, subjects, true);
+      if (unit.cyclic && !whole && fault.sqlstate === '23503') {
+        return this.#isFirst ? await this.#isolated(unit, subjects, true) : { rows: 0, drained: false };
+      }
       return this.#bisect(unit, subjects, fault);
     }
   }
@@ -171,7 +179,7 @@ class Slice {
     for (let race = 1; ; race += 1) {
       try {
         return await connections.transaction('erase', this.#signal, (query) =>
-          eraseUnit(query, plan.catalogue, unit, subjects, { limit: this.#room, whole }),
+          eraseUnit(query, plan.catalogue, unit, subjects, { limit: this.#room, whole, first: this.#isFirst }),
         );
       } catch (fault) {
         if (!lostARace(fault) || race === RACES) throw fault;

@@ -27,7 +27,8 @@ import pg from 'pg';
 import type { JsonObject } from '../../storage/json.js';
 import { TargetDeclarationError } from '../target-error.js';
 import type { TargetDeclaration } from '../target.js';
-import { declarationJson, type DeclaredPlace, parseDeclaration, type PostgresOptions } from './declaration.js';
+import { PooledConnections } from './connection.js';
+import { declarationJson, identifiersOfPlaces, parseDeclaration, type PostgresOptions } from './declaration.js';
 import { PostgresTarget } from './postgres-target.js';
 
 export type { CleanupReason } from './cleanup.js';
@@ -72,7 +73,7 @@ export function postgres<const I extends string>(options: PostgresOptions<I>): P
     kind: 'postgres',
     handlerVersion: HANDLER_VERSION,
     plan: { server: serverOf(url), ...declarationJson(options) },
-    identifiers: identifiersIn(declared) as readonly I[],
+    identifiers: identifiersOfPlaces(declared) as readonly I[],
     locators: {},
     revokes: declared.some(({ revoke }) => revoke),
     fence: fence ?? null,
@@ -83,7 +84,7 @@ export function postgres<const I extends string>(options: PostgresOptions<I>): P
           { target: name },
         );
       }
-      return new PostgresTarget(name, url, declared, timeouts ?? {});
+      return new PostgresTarget(name, new PooledConnections(url, timeouts ?? {}), declared);
     },
   });
 }
@@ -101,11 +102,4 @@ function serverOf(url: string | undefined): JsonObject | null {
       { target: 'postgres' },
     );
   }
-}
-
-function identifiersIn(declared: readonly DeclaredPlace[]): readonly string[] {
-  const used = declared.flatMap(({ link }) =>
-    link.by === 'key' ? link.columns.map(({ identifier }) => identifier) : [],
-  );
-  return [...new Set(used)].sort();
 }

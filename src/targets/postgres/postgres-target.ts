@@ -18,9 +18,9 @@ import type {
 import { bindPlaces, type Problem } from './bind-places.js';
 import { referenceProblems } from './check-references.js';
 import { cleanUp } from './cleanup.js';
-import { Connections } from './connection.js';
+import type { Connections } from './connection.js';
 import { countPlaces } from './count.js';
-import type { DeclaredPlace, Timeouts } from './declaration.js';
+import type { DeclaredPlace } from './declaration.js';
 import { eraseSlice } from './erase.js';
 import { asTargetError, type KnownNames, ServerRefusal } from './faults.js';
 import { locateValues } from './locate.js';
@@ -42,10 +42,10 @@ export class PostgresTarget implements Target {
   readonly #connections: Connections;
   #plan: { readonly plan: Plan; readonly readAt: number } | null = null;
 
-  constructor(name: string, url: string, declared: readonly DeclaredPlace[], timeouts: Timeouts) {
+  constructor(name: string, connections: Connections, declared: readonly DeclaredPlace[]) {
     this.name = name;
+    this.#connections = connections;
     this.#declared = declared;
-    this.#connections = new Connections(url, timeouts);
   }
 
   async describe(signal: AbortSignal): Promise<readonly Place[]> {
