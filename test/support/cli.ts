@@ -122,6 +122,18 @@ async function collect(child: ChildProcess): Promise<Ended> {
   return { code, stdout, stderr };
 }
 
+/** Waits until a process has written this on standard error; fails where it ends without. */
+export async function saidOn(child: ChildProcess, words: string): Promise<void> {
+  let said = '';
+  await new Promise<void>((resolve, reject) => {
+    child.stderr?.on('data', (text: string) => {
+      said += text;
+      if (said.includes(words)) resolve();
+    });
+    child.once('close', () => reject(new Error(`It ended without saying ${words}: ${said}`)));
+  });
+}
+
 /** Asks again until the answer is neither false nor undefined; the test's own limit ends what never comes. */
 export async function until<T>(ask: () => Promise<T | false | undefined>): Promise<T> {
   for (;;) {

@@ -4,7 +4,7 @@ import { executorId, requestId } from '../arguments.js';
 import { type CommandSpec, type Context, optional } from '../command.js';
 import { exitCodeOfRun } from '../exit-codes.js';
 import { listenForSignals } from '../interruption.js';
-import { showProgress } from '../progress.js';
+import { observe } from '../progress.js';
 import { runEndLine, runResult } from '../run-end-lines.js';
 import { withSession } from '../session.js';
 import { pairs } from '../table.js';
@@ -49,7 +49,7 @@ export async function runRequest(
           executorId: executor,
           signal: interruption.signal,
           ...(stepwise ? { budget: 1 } : {}),
-          ...(output.isWatched ? { observer: showProgress() } : {}),
+          observer: observe(log, output.isWatched),
         },
         workflows,
       );

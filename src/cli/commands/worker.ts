@@ -3,6 +3,7 @@ import { executorId, wholeNumber } from '../arguments.js';
 import { type CommandSpec, optional } from '../command.js';
 import { EXIT } from '../exit-codes.js';
 import { listenForSignals } from '../interruption.js';
+import { observe } from '../progress.js';
 import { withSession } from '../session.js';
 import { table } from '../table.js';
 
@@ -35,6 +36,7 @@ export const worker: CommandSpec<Options> = {
         await requests.work({
           ...{ executorId: executor, signal: interruption.signal, concurrency, batch, once: options.once === true },
           observer: {
+            ...observe(log, false),
             ended(id, end) {
               const word = wordOf(end);
               ends.set(word, (ends.get(word) ?? 0) + 1);
