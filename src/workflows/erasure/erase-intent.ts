@@ -15,14 +15,19 @@ const schema = z.strictObject({
     }),
   ),
 });
+const revokedSchema = z.array(z.strictObject({ place: z.string(), rows: z.int().min(0) }));
 
 export type EraseIntent = z.infer<typeof schema>;
 
-export function newEraseIntent({ counts }: CountedTarget): JsonObject {
+/** @param revoked - what the target's revoke visit ended already, by place: it was there, too, and counts. */
+export function newEraseIntent(
+  { counts }: CountedTarget,
+  revoked: ReadonlyMap<string, number> = new Map(),
+): JsonObject {
   return {
     places: counts.map(({ place, matched, retained, retainedUntil, parentless }) => ({
       place,
-      matched,
+      matched: matched + (revoked.get(place) ?? 0),
       retained,
       retained_until: retainedUntil,
       parentless,
@@ -30,12 +35,30 @@ export function newEraseIntent({ counts }: CountedTarget): JsonObject {
   };
 }
 
-/** The intent of the first visit; null before it. */
-export function eraseIntentOf({ stage, history }: StageRun, target: string): EraseIntent | null {
+/** The intent of the first erase visit; null before it. */
+export function eraseIntentOf(run: StageRun, target: string): EraseIntent | null {
+  return intentOf(run, 'erase', target);
+}
+
+/** The intent of the first revoke visit; null before it, and where the target has none. */
+export function revokeIntentOf(run: StageRun, target: string): EraseIntent | null {
+  return intentOf(run, 'revoke', target);
+}
+
+function intentOf({ stage, history }: StageRun, kind: 'erase' | 'revoke', target: string): EraseIntent | null {
   const earlier = history.find(
-    (record) => record.stage === 'erase' && record.place === target && record.intent !== undefined,
+    (record) => record.stage === kind && record.place === target && record.intent !== undefined,
   );
-  const own = stage.stage === 'erase' ? stage.metadata_json.intent : undefined;
+  const own = stage.stage === kind ? stage.metadata_json.intent : undefined;
   const saved = earlier?.intent ?? own;
   return saved === undefined ? null : schema.parse(saved);
+}
+
+/** What the revoke visits of a target ended, by place. */
+export function revokedBefore({ history }: StageRun, target: string): ReadonlyMap<string, number> {
+  const done = history.findLast(
+    ({ stage, place, result }) => stage === 'revoke' && place === target && result?.['state'] === 'done',
+  );
+  const revoked = revokedSchema.parse(done?.result?.['revoked'] ?? []);
+  return new Map(revoked.map(({ place, rows }) => [place, rows]));
 }

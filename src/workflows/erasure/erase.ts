@@ -6,7 +6,7 @@ import type { Cleanup } from '../../targets/target.js';
 import { countTargets } from './count-targets.js';
 import type { ErasureDependencies } from './dependencies.js';
 import { eraseInSlices } from './erase-slices.js';
-import { type EraseIntent, eraseIntentOf, newEraseIntent } from './erase-intent.js';
+import { type EraseIntent, eraseIntentOf, newEraseIntent, revokedBefore, revokeIntentOf } from './erase-intent.js';
 import { approvedTarget, countSubject, driftOf, gateTargets, isGated } from './gating.js';
 import type { CountedTarget } from './inventory.js';
 import { withRegistry } from './marks.js';
@@ -71,11 +71,15 @@ async function passSuperseded(
     }
   }
   const counted = await count(deps, batch, superseded, name, context);
-  return counted.map(({ open, found }) => ({
-    open,
-    places: placesOf(found, (place) => ({ counted: 0, left: 0, superseded: place.matched + place.superseded })),
-    cleanup: [],
-  }));
+  return counted.map(({ open, found }) => {
+    const revoked = revokedBefore(open.run, name);
+    const places = placesOf(found, ({ place, matched, superseded: newer }) => ({
+      counted: revoked.get(place) ?? 0,
+      left: 0,
+      superseded: matched + newer,
+    }));
+    return { open, places, cleanup: [] };
+  });
 }
 
 /** A target that did not answer in the gate is gated now; drift closes the visit, and waits until the others are done. */
@@ -107,7 +111,9 @@ async function saveIntents(
 ): Promise<void> {
   const starting = batch.live.filter(({ run }) => eraseIntentOf(run, name) === null);
   const counted = await count(deps, batch, starting, name, context);
-  const intents = new Map(counted.map(({ open, found }) => [open.id, { intent: newEraseIntent(found) }]));
+  const intents = new Map(
+    counted.map(({ open, found }) => [open.id, { intent: newEraseIntent(found, revokedBefore(open.run, name)) }]),
+  );
   if (intents.size === 0) return;
   const saved = await context.save(intents);
   batch.keep(new Set(batch.live.map(({ id }) => id).filter((id) => !intents.has(id) || saved.has(id))));
@@ -125,7 +131,8 @@ async function verify(
   for (const { open, found } of counted) {
     const intent = eraseIntentOf(open.run, name);
     if (intent === null) throw new Error(`Request ${open.id} was erased without an intent.`);
-    const fault = leftBehind(name, found, intent);
+    // Rows can have lost their parent in the revoke visit already.
+    const fault = leftBehind(name, found, revokeIntentOf(open.run, name) ?? intent);
     if (fault === null) clean.push({ open, found, intent });
     else batch.fail(open, fault);
   }
