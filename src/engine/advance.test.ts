@@ -257,7 +257,7 @@ function suite(open: () => Promise<TestRecord>): void {
     expect(stages.map(({ status }) => status)).toEqual(['completed', 'completed', 'completed']);
     const [one, two] = stages.map(({ metadata_json }) => metadata_json.result);
     expect(one).toMatchObject({ state: 'postponed', why: 'TARGET_UNAVAILABLE' });
-    const until = new Date(String(one?.['until']));
+    const until = new Date(one?.['until'] as string);
     expect(until.getTime() - (stages[0]?.finished_at?.getTime() ?? 0)).toBe(30_000);
     expect(two).toEqual({ state: 'failed', error: 'TARGET_FAILED', retryable: true });
   });

@@ -16,13 +16,7 @@ import { bisect, bisectStatement } from './bisect.js';
 import { faultOf, sendAgain } from './database-fault.js';
 import type { LeaseKeeper } from './lease-keeper.js';
 import { isUnregistered, type RegisteredWorkflows } from './registered-workflows.js';
-import {
-  failureOutcome,
-  type FinishedStage,
-  isNobodysFault,
-  runHandler,
-  type StageToRun,
-} from './run-handler.js';
+import { failureOutcome, type FinishedStage, isNobodysFault, runHandler, type StageToRun } from './run-handler.js';
 import type { Commit } from './workflow.js';
 
 /** How the work on one request ended. Ownership has been given back, unless it was lost. */

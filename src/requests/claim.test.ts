@@ -1,21 +1,13 @@
-import { type KyselyPlugin, type RootOperationNode, sql } from 'kysely';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type KyselyPlugin, sql } from 'kysely';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { describeWithPostgres } from '../../test/support/postgres.js';
-import {
-  dump,
-  expireLease,
-  openEmbeddedRecord,
-  openServerRecord,
-  plant,
-  type TestRecord,
-} from '../../test/support/record.js';
+import { dump, expireLease, openServerRecord, plant, type TestRecord } from '../../test/support/record.js';
 import type { Database, Queries } from '../storage/database.js';
 import { claimDue, claimOne, findUnknownWorkflows } from './claim.js';
 import { readSnapshot } from './snapshot.js';
 
 const NONE = '01993c1e-7c2a-7b1e-9d3f-2a4b5c6d7e8f';
 
-describe('on PGlite', () => suite(openEmbeddedRecord));
 describeWithPostgres('on PostgreSQL', () => {
   suite(openServerRecord);
   races();
@@ -178,7 +170,7 @@ async function explain(database: Database, work: (queries: Queries) => Promise<u
     transformQuery: ({ node }) => {
       if (node.kind !== 'RawNode') return node;
       const [first, ...rest] = node.sqlFragments;
-      return { ...node, sqlFragments: [`EXPLAIN (FORMAT JSON) ${first}`, ...rest] } as RootOperationNode;
+      return { ...node, sqlFragments: [`EXPLAIN (FORMAT JSON) ${first}`, ...rest] };
     },
     transformResult: async ({ result }) => {
       for (const row of result.rows as { 'QUERY PLAN': { Plan: PlanNode }[] }[]) {

@@ -23,7 +23,8 @@ export interface TestRecord {
 
 /** On a real server, in a database that `close` drops. */
 export async function openServerRecord(): Promise<TestRecord & { readonly url: string }> {
-  const { url, drop } = await createTestDatabase();
+  const created = await createTestDatabase();
+  const { url } = created;
   const statements: string[] = [];
   const database = openPostgres({ url, onStatement: (text) => statements.push(text) });
   await migrate(database);
@@ -33,7 +34,7 @@ export async function openServerRecord(): Promise<TestRecord & { readonly url: s
     url,
     async close() {
       await database.close();
-      await drop();
+      await created.drop();
     },
   };
 }
