@@ -32,9 +32,7 @@ const actions: Readonly<Record<string, ReferentialAction>> = {
  */
 export async function readCatalogue(query: CatalogueQuery, tables: readonly TableName[]): Promise<Catalogue> {
   const [server] = (await query(serverSql, [])) as ServerRow[];
-  const relations = new Map(
-    ((await query(relationsSql, [])) as RelationRow[]).map((row) => [row.oid, toRelation(row)]),
-  );
+  const relations = toRelations((await query(relationsSql, [])) as RelationRow[]);
   const keys = (await query(foreignKeysSql, [])) as ForeignKeyRow[];
   const foreignKeys = keys.map((row) => toForeignKey(row, relations));
 
@@ -99,6 +97,17 @@ SELECT c.oid,
    AND n.nspname NOT IN ('pg_catalog', 'information_schema')
    AND n.nspname !~ '^pg_(toast|temp_)'
  ORDER BY c.oid`;
+
+function toRelations(rows: readonly RelationRow[]): ReadonlyMap<number, Relation> {
+  // What a trigger of one partition does to its rows, it does to rows of the whole.
+  const silent = new Set(rows.filter((row) => row.mayRefuseSilently).map((row) => row.root));
+  return new Map(
+    rows.map((row) => [
+      row.oid,
+      toRelation({ ...row, mayRefuseSilently: row.mayRefuseSilently || silent.has(row.oid) }),
+    ]),
+  );
+}
 
 function toRelation(row: RelationRow): Relation {
   const { oid, schema, name, kind, root, inherits, rowSecurity, rows, mayRefuseSilently } = row;

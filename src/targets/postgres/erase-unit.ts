@@ -88,11 +88,11 @@ class UnitTransaction {
   async plain(): Promise<UnitProgress> {
     const limit = parentsFor(this.#unit, this.#options.limit);
     const locked = await this.#lock(this.#unit.core[0]!, { limit });
-    if (locked.rows === 0) return this.#progress(true);
     if (!(await this.#cleanBelow([locked]))) return this.#progress(false);
     await this.#refuseReferenced([locked]);
-    await this.#act([locked], this.#room);
-    return this.#progress(locked.rows < limit && sum(this.#done.get(locked.place) ?? new Map()) >= locked.rows);
+    const room = this.#room;
+    if (locked.rows > 0) await this.#act([locked], room);
+    return this.#progress(locked.rows < limit && locked.rows <= room && locked.skipped === 0);
   }
 
   /**
@@ -122,8 +122,9 @@ class UnitTransaction {
     const rows = locked.reduce((total, some) => total + some.rows, 0);
     if (rows > this.#room && !this.#options.whole) return this.#progress(false);
     await this.#refuseReferenced(locked);
-    await this.#act(locked.filter((some) => some.rows > 0));
-    return this.#progress(true);
+    const found = locked.filter((some) => some.rows > 0);
+    if (found.length > 0) await this.#act(found);
+    return this.#progress(locked.every(({ skipped }) => skipped === 0));
   }
 
   async #lockLeaves(): Promise<readonly Locked[]> {
@@ -172,11 +173,9 @@ class UnitTransaction {
     place: BoundPlace,
     options: { limit: number; within?: Locked; leavesOf?: readonly BoundPlace[] },
   ): Promise<Locked> {
-    // Deleting children can update their parent by a trigger, and a row that is updated moves.
-    return this.#statements.lock(place, {
-      ...options,
-      byKey: this.#unit.attached.length > 0 || this.#unit.core.length > 1,
-    });
+    // A trigger can update the row itself, or the parent of rows that are deleted, and a row that is updated moves.
+    const byKey = this.#unit.attached.length > 0 || this.#unit.core.length > 1 || place.relation.mayRefuseSilently;
+    return this.#statements.lock(place, { ...options, byKey });
   }
 
   /** Cleans what is reached through the locked rows. Answers false where there is more of it than room. */
@@ -195,8 +194,8 @@ class UnitTransaction {
       const room = this.#options.whole ? Number.MAX_SAFE_INTEGER : this.#room;
       if (room <= 0) return false;
       const locked = await this.#lock(place, { limit: room, within: above });
-      if (locked.rows === 0) return true;
-      await this.#act([locked]);
+      if (locked.rows === 0 && locked.skipped === 0) return true;
+      if (locked.rows > 0) await this.#act([locked]);
       if (locked.rows === room) return false;
       left = await this.#statements.left(place, above);
       if (left.size === 0) return true;
@@ -222,9 +221,16 @@ class UnitTransaction {
       this.#add(rows.place, done);
       if (sum(done) >= Math.min(rows.rows, most ?? rows.rows)) continue;
       // The server did less than it was asked: rows changed hands, or a trigger or rule keeps them.
-      const left = new Map([...undone, ...(await this.#statements.left(rows.place, rows, most))]);
+      const left = new Map([...undone, ...(await this.#stillThere(rows, most))]);
       if (left.size > 0) this.#refuse(left, { why: 'still-there', place: rows.place.place });
     }
+  }
+
+  /** A row without a key cannot be told from others once a trigger has moved it; then all that are left are looked at. */
+  #stillThere(rows: Locked, most?: number): Promise<PerSubject> {
+    const { identity, relation } = rows.place;
+    if (identity === null && relation.mayRefuseSilently) return this.#statements.todo(rows.place);
+    return this.#statements.left(rows.place, rows, most);
   }
 
   #refuse(counts: PerSubject, refusal: Omit<Refusal, 'rows'>): never {

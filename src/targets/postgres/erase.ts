@@ -21,7 +21,7 @@ export interface EraseContext {
   readonly names: KnownNames;
 }
 
-/** How often a transaction that lost against another one is run again before the store counts as busy. */
+/** How often a transaction that lost against another one, or found its rows taken, is run again within a slice. */
 const RACES = 3;
 /** How often a subject starts over because rows came back that its finished units had cleaned. */
 const RESTARTS = 3;
@@ -124,12 +124,12 @@ class Slice {
 
   /** Answers whether nothing of the unit is left for the subjects that stand at it. */
   async #drain(unit: Unit, index: number): Promise<boolean> {
-    while (this.#room > 0) {
+    for (let idle = 0; this.#room > 0 && idle < RACES;) {
       const subjects = this.#active(index);
       if (subjects.size === 0) return true;
       const { rows, drained } = await this.#isolated(unit, subjects);
       if (drained) return true;
-      if (rows === 0 && this.#active(index).size === subjects.size) return false;
+      idle = rows === 0 && this.#active(index).size === subjects.size ? idle + 1 : 0;
     }
     return false;
   }

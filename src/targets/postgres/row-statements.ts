@@ -26,6 +26,8 @@ import {
 export interface Locked {
   readonly place: BoundPlace;
   readonly rows: number;
+  /** Rows that were passed by because somebody changed them while their lock was waited for. */
+  readonly skipped: number;
   /** What names rows: key columns, or their physical place where that cannot change or there is nothing else. */
   readonly columns: readonly NameColumn[];
   readonly arrays: readonly string[];
@@ -76,25 +78,31 @@ export class RowStatements {
     const where = [...scope.where, todoSql(place, 't', parameters)];
     if (options.within) where.push(among(scope.aliases.get(options.within.place)!, options.within, parameters));
     if (options.leavesOf) where.push(...this.#unreferenced(place, options.leavesOf, parameters));
-    const physical = physicalNames(place);
-    const pick = `SELECT ${physical.map(({ name }) => `t.${name}`).join(', ')}
-               FROM ${[`${tableSql(place.relation)} AS t`, ...scope.from].join(', ')}
-              WHERE ${where.join(' AND ')}
-              LIMIT ${parameters.add(options.limit, 'bigint')}`;
-    const picked = physical.length === 1 ? `t.ctid = ANY (ARRAY(${pick}))` : `(t.tableoid, t.ctid) IN (${pick})`;
-    const columns = options.byKey && place.identity ? keyNames(place) : physical;
-    const order = place.identity ? keyNames(place) : physical;
-    const [row] = await this.#query<{ readonly rows: number; readonly names: readonly (string | null)[] }>(
-      `SELECT count(*)::float8 AS rows, ARRAY[${columns.map((_, index) => `array_agg(n${index})::text`).join(', ')}] AS names
-         FROM (SELECT ${columns.map(({ name }, index) => `t.${name} AS n${index}`).join(', ')}
-                 FROM ${tableSql(place.relation)} AS t
-                WHERE ${picked}
-                ORDER BY ${order.map(({ name }) => `t.${name}`).join(', ')}
-                  FOR UPDATE) AS locked`,
+    const physical = physicalNames(place).map(({ name }) => name);
+    const columns = options.byKey && place.identity ? keyNames(place) : physicalNames(place);
+    const order = place.identity ? keyNames(place) : physicalNames(place);
+    const [row] = await this.#query<{ rows: number; picked: number; names: readonly (string | null)[] }>(
+      `WITH picked AS MATERIALIZED (
+         SELECT ${physical.map((name) => `t.${name} AS at_${name}`).join(', ')}
+           FROM ${[`${tableSql(place.relation)} AS t`, ...scope.from].join(', ')}
+          WHERE ${where.join(' AND ')}
+          LIMIT ${parameters.add(options.limit, 'bigint')}
+       ), locked AS (
+         SELECT ${columns.map(({ name }, index) => `t.${name} AS n${index}`).join(', ')}
+           FROM ${tableSql(place.relation)} AS t
+          WHERE ${pickedSql(physical)}
+          ORDER BY ${order.map(({ name }) => `t.${name}`).join(', ')}
+            FOR UPDATE
+       )
+       SELECT (SELECT count(DISTINCT (${physical.map((name) => `at_${name}`).join(', ')}))::float8 FROM picked) AS picked,
+              count(*)::float8 AS rows,
+              ARRAY[${columns.map((_, index) => `array_agg(n${index})::text`).join(', ')}] AS names
+         FROM locked`,
       parameters.values,
       place.place,
     );
-    return { place, rows: row!.rows, columns, arrays: row!.names.map((array) => array ?? '{}') };
+    const { rows, picked, names } = row!;
+    return { place, rows, skipped: picked - rows, columns, arrays: names.map((array) => array ?? '{}') };
   }
 
   /**
@@ -280,6 +288,12 @@ function keyNames(place: BoundPlace): readonly NameColumn[] {
 function physicalNames(place: BoundPlace): readonly NameColumn[] {
   const ctid = { name: 'ctid', type: 'tid' };
   return place.relation.kind === 'partitioned table' ? [{ name: 'tableoid', type: 'oid' }, ctid] : [ctid];
+}
+
+/** A list of physical places is found without reading anything else; with partitions it takes a join. */
+function pickedSql(physical: readonly string[]): string {
+  if (physical.length === 1) return 't.ctid = ANY (ARRAY(SELECT at_ctid FROM picked))';
+  return '(t.tableoid, t.ctid) IN (SELECT at_tableoid, at_ctid FROM picked)';
 }
 
 function among(row: string, { columns, arrays }: Locked, parameters: Parameters, most?: number): string {
