@@ -90,7 +90,7 @@ export default defineConfig(
     },
   },
   {
-    files: ['**/*.test.ts'],
+    files: ['**/*.test.ts', 'test/**/*.ts'],
     rules: {
       // An expectation takes a method of a mock without calling it.
       '@typescript-eslint/unbound-method': 'off',
