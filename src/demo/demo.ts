@@ -24,10 +24,16 @@ export interface DemoReport {
   readonly directory: string;
   readonly kept: boolean;
   readonly request_id: string;
+  readonly killed_pid: number;
   /** From the killed process's wait status. */
-  readonly killed: { readonly pid: number; readonly signal: string };
+  readonly killed_signal: string;
   readonly status: string;
   readonly receipts_verified: number;
+}
+
+interface Killed {
+  readonly pid: number;
+  readonly signal: string;
 }
 
 /** The demo did not go as it should: a fault of the product or of the machine. */
@@ -71,7 +77,7 @@ async function submitAndApprove(file: string, tell: DemoOptions['tell']): Promis
 }
 
 /** Kills the worker between the two stores: the database is done, and the files have just begun. */
-async function killHalfWay(file: string, requestId: string, tell: DemoOptions['tell']): Promise<DemoReport['killed']> {
+async function killHalfWay(file: string, requestId: string, tell: DemoOptions['tell']): Promise<Killed> {
   const script = fileURLToPath(new URL('./worker-process.js', import.meta.url));
   const worker = fork(script, [file, requestId], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
   const pid = worker.pid ?? 0;
@@ -95,7 +101,7 @@ interface Resuming extends DemoOptions {
   readonly directory: string;
   readonly config: string;
   readonly requestId: string;
-  readonly killed: DemoReport['killed'];
+  readonly killed: Killed;
 }
 
 async function resumeAndVerify({ directory, config, requestId, killed, keep, tell }: Resuming): Promise<DemoReport> {
@@ -127,7 +133,8 @@ async function resumeAndVerify({ directory, config, requestId, killed, keep, tel
       directory,
       kept: keep,
       request_id: requestId,
-      killed,
+      killed_pid: killed.pid,
+      killed_signal: killed.signal,
       status: request.status,
       receipts_verified: receipts,
     };

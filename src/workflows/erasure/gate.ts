@@ -6,13 +6,7 @@ import { TargetError } from '../../targets/target-error.js';
 import type { CountAnswers } from './count-targets.js';
 import type { ErasureDependencies } from './dependencies.js';
 import { approvedTarget, driftOf, gateTargets } from './gating.js';
-import {
-  type CountedTarget,
-  digestOf,
-  type ErasureInventory,
-  inventoryTarget,
-  requireWithinBounds,
-} from './inventory.js';
+import { digestOf, type ErasureInventory, inventoryTarget, requireWithinBounds } from './inventory.js';
 import { gateIntentOf, newGateIntent, referencesOf, withRegistry } from './marks.js';
 import { type OpenRun, StageBatch } from './stage-batch.js';
 
@@ -120,7 +114,7 @@ function revised(
   const targets = before.targets.map((target) => {
     const answer = answers.get(target.name);
     const isFresh = answer !== undefined && !(answer instanceof TargetError) && !isBegun(run, target.name);
-    return isFresh ? inventoryTarget(deps.settings, target.name, answer as CountedTarget) : target;
+    return isFresh ? inventoryTarget(deps.settings, target.name, answer) : target;
   });
   requireWithinBounds(targets, deps.settings.bounds.rows);
   const inventory: ErasureInventory = { ...before, targets, counted_at: now.toISOString() };

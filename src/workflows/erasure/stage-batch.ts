@@ -1,7 +1,7 @@
 /** The runs of one handler call: those still under way, and what was said of the others. */
 import type { Outcome, StageProgress, StageRun } from '../../engine/workflow.js';
 import { describeError } from '../../observe/describe-error.js';
-import { TargetError } from '../../targets/target-error.js';
+import { type TargetError } from '../../targets/target-error.js';
 import { outcomeOf } from './call-target.js';
 import type { ErasureDependencies } from './dependencies.js';
 import { openSubjects, type OpenedSubject } from './sealed-subjects.js';
