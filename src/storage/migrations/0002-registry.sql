@@ -6,7 +6,9 @@ CREATE TABLE {{schema}}.deletion_tombstones (
   generation         bigint NOT NULL,
   -- The newest deleted incarnation: references at or below it are deleted, whatever the state.
   deleted_generation bigint NOT NULL,
-  -- What deleted_generation was before the mark, so that a cancel can put it back.
+  -- What the row was before the mark, so that a cancel can put it back.
+  previous_state     text NOT NULL DEFAULT 'live' CHECK (previous_state IN ('in_progress', 'erased', 'complete', 'live')),
+  previous_expires_at timestamptz,
   previous_deleted_generation bigint NOT NULL DEFAULT 0,
   deleted_at         timestamptz,
   -- Null until the deletion is complete (REG-6).

@@ -15,15 +15,21 @@ export interface MigrationReport {
   readonly applied: readonly string[];
 }
 
+/** PostgreSQL 15, as `server_version_num` counts. */
+const OLDEST_SERVER = 150_000;
+
 /** One arbitrary number, so that migrations wait for each other and for nothing else. */
 const MIGRATION_LOCK = 7_236_418_205_113_772;
 
 /**
- * Applies what is missing, all in one transaction, under a lock of that transaction.
- * @throws SchemaVersionError when the database is newer than this program, was changed, or lacks a number.
+ * Applies what is missing, all in one transaction, under a lock of that transaction: when it fails or refuses, nothing has
+ * changed. A statement may take as long as the largest table needs: open the database without a limit on answers.
+ * @throws SchemaVersionError when the database is newer than this program, was changed, or lacks a number, and when the
+ *   server is too old or does not store UTF-8.
  */
 export async function migrate(database: Database): Promise<MigrationReport> {
   return database.transaction(async (tx) => {
+    await refuseServer(tx, database.location);
     await sql`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK}::bigint)`.execute(tx.db);
     await createLedger(tx, database.schema);
     const applied = (await readLedger(tx, database.schema)) ?? [];
@@ -50,6 +56,24 @@ export async function requireCurrentSchema(database: Database): Promise<void> {
   if (applied.length < known.length) {
     throw new SchemaVersionError(
       `The database at ${database.location} is at version ${applied.length} and this program needs ${known.length}: run expunge migrate.`,
+    );
+  }
+}
+
+async function refuseServer(tx: Queries, location: string): Promise<void> {
+  const { rows } = await sql<{ version: number; encoding: string }>`
+    SELECT current_setting('server_version_num')::integer AS version,
+           current_setting('server_encoding') AS encoding`.execute(tx.db);
+  const { version, encoding } = rows[0] ?? { version: 0, encoding: 'unknown' };
+  if (version < OLDEST_SERVER) {
+    throw new SchemaVersionError(
+      `The server of ${location} is older than PostgreSQL 15 (server_version_num ${version}): use a newer one.`,
+    );
+  }
+  // One character that it cannot store would fail a whole batch.
+  if (encoding !== 'UTF8') {
+    throw new SchemaVersionError(
+      `The database at ${location} stores text as ${encoding}: create one with ENCODING 'UTF8' and use that.`,
     );
   }
 }
@@ -103,7 +127,8 @@ async function readLedger(queries: Queries, schema: string): Promise<readonly Ap
 
 async function apply(tx: Queries, schema: string, migration: Migration): Promise<void> {
   const quoted = `"${schema.replaceAll('"', '""')}"`;
-  await sql.raw(migration.text.replaceAll('{{schema}}', quoted)).execute(tx.db);
+  // A function, because a "$" in the name would mean something in a replacement text.
+  await sql.raw(migration.text.replaceAll('{{schema}}', () => quoted)).execute(tx.db);
   await sql`
     INSERT INTO ${sql.id(schema, 'schema_migrations')} (number, name, checksum)
     VALUES (${migration.number}::integer, ${migration.name}::text, ${migration.checksum}::text)`.execute(tx.db);

@@ -14,9 +14,11 @@ const files = ['0001-requests', '0002-registry'] as const;
 
 let loaded: readonly Migration[] | undefined;
 
+/** All of them, in the order of their numbers, which begin at 1 and have no gap. */
 export function migrations(): readonly Migration[] {
   loaded ??= files.map((file) => {
-    const text = readFileSync(new URL(`./${file}.sql`, import.meta.url), 'utf8');
+    // A checkout may have changed the ends of lines, which would change the checksum.
+    const text = readFileSync(new URL(`./${file}.sql`, import.meta.url), 'utf8').replaceAll('\r\n', '\n');
     return {
       number: Number(file.slice(0, 4)),
       name: file.slice(5),

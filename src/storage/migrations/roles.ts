@@ -1,69 +1,72 @@
 /**
- * The database's own roles, one for each door (architecture.md, "Least privilege"). Roles belong to the whole cluster: they
- * are created only where they are missing, without a password, and what this connection may not do is returned as SQL.
+ * Creates the database's own roles and gives them what they need. Roles belong to the whole cluster, and other databases
+ * in it may be doing the same now: they are created only where they are missing, without a password. What this
+ * connection may not do is returned as SQL for somebody who may.
  */
 import { sql } from 'kysely';
-import { type Database, type TableKey, TABLES } from '../database.js';
-
-const READ_RECORD = ['requests', 'inventories', 'approvals', 'stages', 'orders', 'receipts', 'events'] as const;
-
-interface Grant {
-  readonly privilege: string;
-  readonly on: readonly TableKey[];
-}
-
-const grants: Readonly<Record<string, readonly Grant[]>> = {
-  // Applications: may ask who is gone, and nothing else.
-  expunge_guard: [{ privilege: 'SELECT', on: ['tombstones'] }],
-  // Submits, approves and orders; cannot open identifiers, erase, or speak for a target.
-  expunge_client: [
-    { privilege: 'SELECT', on: [...READ_RECORD, 'tombstones'] },
-    { privilege: 'INSERT', on: ['requests', 'inventories', 'approvals', 'sealed', 'orders', 'events', 'stages'] },
-    { privilege: 'UPDATE', on: ['requests', 'stages', 'orders'] },
-    { privilege: 'SELECT (request_id), DELETE', on: ['sealed'] },
-  ],
-  // Opens, erases and signs; cannot approve.
-  expunge_worker: [
-    { privilege: 'SELECT', on: [...READ_RECORD, 'tombstones', 'sealed'] },
-    { privilege: 'INSERT', on: ['inventories', 'stages', 'receipts', 'events', 'sealed', 'tombstones', 'orders'] },
-    { privilege: 'UPDATE', on: ['requests', 'stages', 'orders', 'tombstones', 'sealed'] },
-    { privilege: 'DELETE', on: ['sealed'] },
-  ],
-};
+import type { Database } from '../database.js';
+import { type Need, needsOf, type RoleName, ROLES } from './role-needs.js';
 
 export interface RolesReport {
+  /** Roles that were created now. */
   readonly created: readonly string[];
-  /** Statements that somebody with more rights has to run; empty when all is done. */
+  /** Statements, without semicolons, that somebody with more rights has to run, in this order; empty when all is done. */
   readonly owed: readonly string[];
 }
 
+/** Grants change rows of the catalogue that two transactions may not change at once: in one database, one at a time. */
+const ROLES_LOCK = 7_236_418_205_113_773;
+
+/** Call it after `migrate`. Done already, it changes nothing, and needs no rights to say so. */
 export async function ensureRoles(database: Database): Promise<RolesReport> {
   const created: string[] = [];
   const owed: string[] = [];
-  for (const role of Object.keys(grants)) {
-    if (await exists(database, role)) continue;
+  const name = await databaseName(database);
+  for (const role of ROLES) {
+    const needs = needsOf(role, name, database.schema);
     const statement = `CREATE ROLE ${role} LOGIN`;
-    if (await attempt(database, [statement])) created.push(role);
-    else if (!(await exists(database, role))) owed.push(statement, ...statementsFor(database, role));
-  }
-  for (const role of Object.keys(grants)) {
-    if (!(await exists(database, role))) continue;
-    const statements = statementsFor(database, role);
-    if (!(await attempt(database, statements))) owed.push(...statements);
+    if (!(await exists(database, role))) {
+      const done = await attempt(database, statement);
+      if (done) created.push(role);
+      // Another database's migration may have been quicker.
+      else if (!(await exists(database, role))) {
+        owed.push(statement, ...needs.map((need) => need.statement));
+        continue;
+      }
+    }
+    owed.push(...(await grant(database, needs)));
   }
   return { created, owed };
 }
 
-async function exists(database: Database, role: string): Promise<boolean> {
+/** @returns what is still missing. Asked afterwards: a GRANT without the right to it may only warn. */
+async function grant(database: Database, needs: readonly Need[]): Promise<readonly string[]> {
+  for (const { statement } of await unmet(database, needs)) await attempt(database, statement);
+  return (await unmet(database, needs)).map(({ statement }) => statement);
+}
+
+async function unmet(database: Database, needs: readonly Need[]): Promise<readonly Need[]> {
+  const { rows } = await sql<{ met: readonly boolean[] }>`
+    SELECT jsonb_build_array(${sql.join(needs.map(({ met }) => met))}) AS met`.execute(database.db);
+  return needs.filter((_need, index) => rows[0]?.met[index] !== true);
+}
+
+async function databaseName(database: Database): Promise<string> {
+  const { rows } = await sql<{ name: string }>`SELECT current_database()::text AS name`.execute(database.db);
+  return rows[0]?.name ?? '';
+}
+
+async function exists(database: Database, role: RoleName): Promise<boolean> {
   const { rows } = await sql`SELECT 1 FROM pg_roles WHERE rolname = ${role}::text`.execute(database.db);
   return rows.length > 0;
 }
 
 /** In a transaction of its own, since a refusal would spoil a shared one. False when the database refused. */
-async function attempt(database: Database, statements: readonly string[]): Promise<boolean> {
+async function attempt(database: Database, statement: string): Promise<boolean> {
   try {
     await database.transaction(async (tx) => {
-      for (const statement of statements) await sql.raw(statement).execute(tx.db);
+      await sql`SELECT pg_advisory_xact_lock(${ROLES_LOCK}::bigint)`.execute(tx.db);
+      await sql.raw(statement).execute(tx.db);
     });
     return true;
   } catch (error) {
@@ -72,28 +75,8 @@ async function attempt(database: Database, statements: readonly string[]): Promi
   }
 }
 
-/** No privilege (42501), created meanwhile by another migration (42710, 23505), or changed at the same time (XX000). */
+/** No right to do it (42501), or created meanwhile by another database's migration (42710, or 23505 at the same moment). */
 function isRefusal(error: unknown): boolean {
   const code = (error as { code?: unknown } | null)?.code;
-  return typeof code === 'string' && ['42501', '42710', '23505', 'XX000'].includes(code);
-}
-
-function statementsFor(database: Database, role: string): string[] {
-  const schema = quote(database.schema);
-  const lines = [
-    `GRANT USAGE ON SCHEMA ${schema} TO ${role}`,
-    `GRANT SELECT ON ${schema}.schema_migrations TO ${role}`,
-  ];
-  for (const { privilege, on } of grants[role] ?? []) {
-    lines.push(`GRANT ${privilege} ON ${on.map((table) => `${schema}.${TABLES[table]}`).join(', ')} TO ${role}`);
-  }
-  // Operators' own SQL names tables unqualified. For this database only: another one may keep its schema elsewhere.
-  lines.push(
-    `DO $$ BEGIN EXECUTE format('ALTER ROLE ${role} IN DATABASE %I SET search_path = %I, public', current_database(), '${database.schema.replaceAll("'", "''")}'); END $$`,
-  );
-  return lines;
-}
-
-function quote(identifier: string): string {
-  return `"${identifier.replaceAll('"', '""')}"`;
+  return code === '42501' || code === '42710' || code === '23505';
 }
