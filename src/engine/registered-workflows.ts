@@ -50,6 +50,7 @@ export class RegisteredWorkflows implements TransitionRules {
     const isCancelled = request.standing_order === 'cancel';
     if (last !== undefined && last.status !== 'completed' && !isCancelled) {
       if (!hasHandler(workflow, last.stage)) throw unknownStage(request, last.id, last.stage);
+      guarded(request, () => workflow.policy.check(inputOf(snapshot, history, false)));
       return { kind: 'resume' };
     }
     const closed = last === undefined || last.status === 'completed' ? history : closeCancelled(history);

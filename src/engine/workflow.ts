@@ -88,6 +88,11 @@ export interface PolicyInput {
 export interface Policy {
   /** @throws HistoryError where saved rows do not fit the rules; no progress is invented then (EX-11). */
   decide(input: PolicyInput): Exclude<Decision, { readonly kind: 'resume' }>;
+  /**
+   * What `decide` checks, for a history that may end in an unfinished stage: asked before such a stage is run again.
+   * @throws HistoryError
+   */
+  check(input: PolicyInput): void;
   /** Whether a cancel is still possible. The history may end in an unfinished stage. */
   mayCancel(input: PolicyInput): boolean;
 }

@@ -118,7 +118,11 @@ export function madeUp(options: MadeUp = {}): Workflow {
     runBy: 'worker',
     visits: new Set(options.visits),
     handlers: Object.fromEntries(stages.map((stage) => [stage, options.handlers?.[stage] ?? completeAll])),
-    policy: { decide: options.decide ?? ((input) => stepAfter(input, steps)), mayCancel: () => true },
+    policy: {
+      decide: options.decide ?? ((input) => stepAfter(input, steps)),
+      check: () => undefined,
+      mayCancel: () => true,
+    },
     digest: (_request, inventory) => madeUpDigest(inventory),
     ...(options.end === undefined ? {} : { end: options.end }),
   };

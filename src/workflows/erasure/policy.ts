@@ -23,6 +23,8 @@ export const erasurePolicy: Policy = {
     return decideVisits(input);
   },
 
+  check: checkHistory,
+
   // Until the first erase intent (architecture.md). What was revoked stays revoked.
   mayCancel: ({ history }) => isCancellable(history),
 };

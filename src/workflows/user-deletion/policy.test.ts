@@ -343,3 +343,31 @@ describe('EX-22: purity', () => {
     return value;
   }
 });
+
+describe('EX-11: check, before an unfinished stage is run again', () => {
+  const resumed = (input: PolicyInput): PolicyInput => ({
+    ...input,
+    history: input.history.map((record, index) =>
+      index === input.history.length - 1 ? { ...record, status: 'running', result: undefined } : record,
+    ),
+  });
+
+  test('accepts what the rules lead to', () => {
+    for (const input of [gated, bWithAgents, bPurged, cPurged])
+      expect(() => userDeletionPolicy.check(resumed(input))).not.toThrow();
+  });
+
+  test('refuses a stage that they do not lead to, and a past that does not fit', () => {
+    const [gate, ...rest] = resumed(bPurged).history as [StageRecord, ...StageRecord[]];
+    const last = rest.at(-1) as StageRecord;
+    const forged = [
+      {
+        ...bPurged,
+        history: [gate, ...rest.slice(0, -1), { ...last, place: C, inputs: inputsFor(C, 'former_participant') }],
+      },
+      { ...bPurged, history: [{ ...gate, transition: { decision: 'begin' } }, ...rest] },
+      { ...bPurged, target: 'demo:beta' },
+    ];
+    for (const input of forged) expect(() => userDeletionPolicy.check(input)).toThrow(HistoryError);
+  });
+});

@@ -28,6 +28,10 @@ export const userDeletionPolicy: Policy = {
     return enter(input, move);
   },
 
+  check(input) {
+    replay(input);
+  },
+
   // Until the gate has completed; never after (OP-9).
   mayCancel({ history }) {
     const gate = history[0];
@@ -38,7 +42,8 @@ export const userDeletionPolicy: Policy = {
 /**
  * Goes through the whole history again: each stage has to be the one that the rules lead to from those before it, with the
  * inputs of the inventory under which it was made, and with the decision that was saved (EX-10). A community is covered by
- * its `community_complete`, also where a branch skipped a stage.
+ * its `community_complete`, also where a branch skipped a stage. Returns what the rules lead to now: where the last stage is
+ * unfinished, that stage.
  */
 function replay(input: PolicyInput): Move {
   const inventories = new Map<JsonObject, Communities>();
@@ -52,6 +57,7 @@ function replay(input: PolicyInput): Move {
   for (const [index, record] of input.history.entries()) {
     requirePlace(record, move);
     requireInputs(record, communitiesOf(record.inventory), input.target);
+    if (record.status !== 'completed') break;
     // What was decided next was decided under the inventory that the next stage names.
     const inventory = input.history[index + 1]?.inventory ?? input.inventory;
     move = moveAfter(record, covered, communitiesOf(inventory));
