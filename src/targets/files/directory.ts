@@ -50,6 +50,8 @@ export class Directory {
   readonly #access: FileAccess;
   readonly #handle: DirectoryHandle;
   readonly #path: Buffer;
+  /** Calls to the system that have the path of this directory in them. */
+  readonly #pending = new Set<Promise<unknown>>();
   #changed = false;
 
   private constructor(access: FileAccess, handle: DirectoryHandle, path: Buffer) {
@@ -69,10 +71,10 @@ export class Directory {
 
   /** Opens a directory in this one; null where the name is absent, a link or a file. */
   async open(name: Buffer): Promise<Directory | null> {
-    const { fs, signal } = this.#access;
+    const { fs } = this.#access;
     const path = await this.#at(name);
     try {
-      const handle = await untilAborted(signal, fs.openDirectory(path, false), (late) => late.close());
+      const handle = await this.#run(fs.openDirectory(path, false), (late) => late.close());
       return new Directory(this.#access, handle, path);
     } catch (error) {
       if ([...ABSENT, 'ENOTDIR', 'ELOOP'].includes(errnoOf(error) ?? '')) return null;
@@ -93,10 +95,10 @@ export class Directory {
 
   /** What the system finds under this name, in whatever spelling it takes for the same. */
   async stat(name: Buffer): Promise<BigIntStats | null> {
-    const { fs, signal } = this.#access;
+    const { fs } = this.#access;
     const path = await this.#at(name);
     try {
-      return await untilAborted(signal, fs.lstat(path));
+      return await this.#run(fs.lstat(path));
     } catch (error) {
       if (ABSENT.includes(errnoOf(error) ?? '')) return null;
       throw error;
@@ -107,7 +109,7 @@ export class Directory {
   async *entries(): AsyncGenerator<{ readonly name: Buffer; readonly isDirectory: boolean }, void, undefined> {
     const { fs, signal } = this.#access;
     await this.#check();
-    const listing = await untilAborted(signal, fs.list(this.#path), (late) => late.close());
+    const listing = await this.#run(fs.list(this.#path), (late) => late.close());
     let reading: Promise<unknown> = Promise.resolve();
     try {
       for (;;) {
@@ -137,10 +139,10 @@ export class Directory {
    * @throws NotRemovedError where the system reports success and the name is still there.
    */
   async unlink(name: Buffer): Promise<'removed' | 'absent' | 'directory'> {
-    const { fs, signal } = this.#access;
+    const { fs } = this.#access;
     const path = await this.#at(name);
     try {
-      await untilAborted(signal, fs.unlink(path));
+      await this.#run(fs.unlink(path));
     } catch (error) {
       const code = errnoOf(error) ?? '';
       if (ABSENT.includes(code)) return 'absent';
@@ -155,10 +157,10 @@ export class Directory {
 
   /** Removes an empty directory; false where it is not empty, or no directory any more. One that is gone is success. */
   async removeDirectory(name: Buffer): Promise<boolean> {
-    const { fs, signal } = this.#access;
+    const { fs } = this.#access;
     const path = await this.#at(name);
     try {
-      await untilAborted(signal, fs.rmdir(path));
+      await this.#run(fs.rmdir(path));
     } catch (error) {
       const code = errnoOf(error) ?? '';
       if (ABSENT.includes(code)) return true;
@@ -178,15 +180,28 @@ export class Directory {
   async sync(): Promise<void> {
     if (!this.#changed) return;
     try {
-      await untilAborted(this.#access.signal, this.#handle.sync());
+      await this.#run(this.#handle.sync());
     } catch (error) {
       if (!NO_SYNC.includes(errnoOf(error) ?? '')) throw error;
     }
     this.#changed = false;
   }
 
+  /**
+   * Closes the directory once no call to the system has its path any more: an aborted call may still be on its way, and
+   * would resolve the number of the descriptor to whatever is opened next. After an abort this does not wait for it.
+   */
   async close(): Promise<void> {
-    await untilAborted(this.#access.signal, this.#handle.close());
+    const closing = Promise.allSettled(this.#pending).then(() => this.#handle.close());
+    await untilAborted(this.#access.signal, closing);
+  }
+
+  /** Makes a call that has the path of this directory in it. */
+  async #run<T>(call: Promise<T>, release?: (late: T) => Promise<void>): Promise<T> {
+    this.#pending.add(call);
+    const settled = (): void => void this.#pending.delete(call);
+    call.then(settled, settled);
+    return untilAborted(this.#access.signal, call, release);
   }
 
   async #at(name: Buffer): Promise<Buffer> {

@@ -299,6 +299,58 @@ describe.runIf(canAnchor())('below open directories', () => {
     expect(await readdir(away)).toEqual(['precious']);
   });
 
+  it('keeps a directory open as long as an aborted call may still reach it by the number of its descriptor', async () => {
+    await tree.write('customers/1/file');
+    const events: string[] = [];
+    const controller = new AbortController();
+    let arrive = (): void => undefined;
+    const arrived = new Promise<void>((resolve) => void (arrive = resolve));
+    let answer = (): void => undefined;
+    const answered = new Promise<void>((resolve) => void (answer = resolve));
+    const hooked = before({
+      unlink: async () => {
+        arrive();
+        await answered;
+      },
+    });
+    let unlinkedOnce = (): void => undefined;
+    const unlinked = new Promise<void>((resolve) => void (unlinkedOnce = resolve));
+    let closedAll = (): void => undefined;
+    const closed = new Promise<void>((resolve) => void (closedAll = resolve));
+    let open = 0;
+    const fs: FileSystem = {
+      ...hooked,
+      unlink: (path) =>
+        hooked.unlink(path).finally(() => {
+          events.push('unlinked');
+          unlinkedOnce();
+        }),
+      openDirectory: async (path, follow) => {
+        const handle = await nodeFileSystem.openDirectory(path, follow);
+        const name = (await readlink(`/proc/self/fd/${handle.fd}`)).split('/').at(-1) ?? '';
+        open += 1;
+        return {
+          ...handle,
+          close: async () => {
+            events.push(`closed ${name}`);
+            await handle.close();
+            open -= 1;
+            if (open === 0) closedAll();
+          },
+        };
+      },
+    };
+    const batch = new Map([['ref', { ...customer('1'), cursor: null }]]);
+    const files = target(['customers/{customerId}/'], { fs });
+    const erasing = files.erase(batch, { limit: 10, signal: controller.signal });
+    await arrived;
+    controller.abort(new Error('enough'));
+    await expect(erasing).rejects.toThrow('enough');
+    answer();
+    await Promise.all([unlinked, closed]);
+    expect(events.indexOf('unlinked')).toBeLessThan(events.indexOf('closed 1'));
+  });
+
   it('leaves no directory open, whatever happens', async () => {
     await tree.write('customers/1/a/b/c');
     await symlink(tree.outside, join(tree.root, 'customers/2'));
