@@ -31,25 +31,35 @@ export interface Mark {
 /** `superseded`: the subject has a newer generation; nothing was changed (REG-11). `missing`: there is no such row. */
 export type MarkResult = 'marked' | 'superseded' | 'missing';
 
-/** Every method but the reads throws where the store does not answer; none is ever half done for one deletion. */
+/**
+ * Every method but the reads throws where the store does not answer. The rows of one deletion change together or not at all,
+ * and a change that was made already is not made twice.
+ */
 export interface Registry {
-  /** One strongly consistent point read (REG-3). Never throws: a failure is UNKNOWN, logged and counted (REG-4). */
+  /**
+   * One strongly consistent point read (REG-3). Never throws: a failure is UNKNOWN, logged and counted (REG-4), and so is a
+   * text that is no reference (REG-5).
+   */
   getDeletionStatus(reference: string): Promise<StatusAnswer>;
+  /** The same for many, in one round trip. By reference; one that could not be read is UNKNOWN. */
+  getDeletionStatuses(references: readonly string[]): Promise<ReadonlyMap<string, StatusAnswer>>;
   /** Generations for new marks: above every one that the subjects have had, and never below the clock (REG-10). */
   proposeGenerations(requests: ReadonlyMap<string, readonly string[]>): Promise<ReadonlyMap<string, number>>;
   /** Writes tombstones, in progress. Idempotent per generation; the first `deleted_at` is kept. */
   mark(marks: readonly Mark[]): Promise<ReadonlyMap<string, MarkResult>>;
-  /** Where marks stand now; read again before anything is destroyed. */
+  /** Where marks stand now. */
   check(marks: readonly Mark[]): Promise<ReadonlyMap<string, MarkResult>>;
   /** Every erase is verified: the subject may be created again. */
   markErased(marks: readonly Mark[]): Promise<ReadonlyMap<string, MarkResult>>;
-  /** Something came back and is being erased: no re-creation meanwhile. */
+  /** Something is to be erased: no re-creation meanwhile. Where marks are in progress already, nothing changes. */
   reopen(marks: readonly Mark[]): Promise<ReadonlyMap<string, MarkResult>>;
   /** The end: from now on the row expires, and it no longer names the request (REG-6, REG-13). */
   complete(marks: readonly Mark[], keepSeconds: number): Promise<ReadonlyMap<string, MarkResult>>;
   /**
-   * After a cancel: live again, under a new generation, and references given out before are good again (REG-9).
+   * After a cancel: live again, under a new generation, and references given out before are good again (REG-9). A subject
+   * that an earlier deletion had removed was not alive before the mark, and stays deleted.
    * @param liveGenerations - by request id, saved before.
+   * @returns `superseded` where this was done before, too: the row is at the new generation then.
    */
   ungate(
     marks: readonly Mark[],

@@ -1,16 +1,21 @@
 /** The registry in Expunge's own database, on PostgreSQL or PGlite. */
-import { sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import type { Counters } from '../../observe/counters.js';
 import { describeError } from '../../observe/describe-error.js';
 import type { Log } from '../../observe/log.js';
 import { type Database, type Queries, recordset } from '../../storage/database.js';
-import type { DeletionStatus, Mark, MarkResult, Registry, StatusAnswer, TombstoneState } from '../registry.js';
+import { parseReference } from '../../subject/reference.js';
+import type { Mark, MarkResult, Registry, StatusAnswer, TombstoneState } from '../registry.js';
+import { changeTombstones } from './change-tombstones.js';
 
 export interface PostgresRegistryOptions {
   readonly database: Database;
   readonly log: Log;
   readonly counters: Counters;
 }
+
+const UNKNOWN: StatusAnswer = { status: 'UNKNOWN', state: null, generation: 0 };
+const ABSENT: StatusAnswer = { status: 'NOT_DELETED', state: null, generation: 0 };
 
 export class PostgresRegistry implements Registry {
   readonly #database: Database;
@@ -25,23 +30,42 @@ export class PostgresRegistry implements Registry {
 
   async getDeletionStatus(reference: string): Promise<StatusAnswer> {
     try {
-      const { rows } = await this.#read(reference);
-      return rows[0] ?? { status: 'NOT_DELETED', state: null, generation: 0 };
+      parseReference(reference);
+      const { rows } = await readOne(this.#database, reference);
+      return rows[0] ?? ABSENT;
     } catch (error) {
-      this.#log.error('registry_read_failed', { code: describeError(error).code });
-      this.#counters.add('expunge_registry_read_failures_total', { backend: this.#database.kind });
-      return { status: 'UNKNOWN', state: null, generation: 0 };
+      this.#readFailed(error);
+      return UNKNOWN;
     }
   }
 
-  /** An expired row is not live, whether or not a sweep has met it yet (REG-7); its generation still stands. */
-  #read(reference: string) {
-    const { db, t } = this.#database;
-    return sql<{ status: DeletionStatus; state: TombstoneState; generation: number }>`
-      SELECT CASE WHEN state <> 'live' AND (expires_at IS NULL OR expires_at > clock_timestamp())
-                  THEN 'DELETED' ELSE 'NOT_DELETED' END AS status,
-             state, generation
-        FROM ${t.tombstones} WHERE reference = ${reference}::text`.execute(db);
+  async getDeletionStatuses(references: readonly string[]): Promise<ReadonlyMap<string, StatusAnswer>> {
+    const readable = references.filter((reference) => this.#isReference(reference));
+    const answers = new Map<string, StatusAnswer>(references.map((reference) => [reference, UNKNOWN]));
+    if (readable.length === 0) return answers;
+    try {
+      const { rows } = await readMany(this.#database, readable);
+      for (const reference of readable) answers.set(reference, ABSENT);
+      for (const { reference, ...answer } of rows) answers.set(reference, answer);
+    } catch (error) {
+      this.#readFailed(error);
+    }
+    return answers;
+  }
+
+  #isReference(text: string): boolean {
+    try {
+      parseReference(text);
+      return true;
+    } catch (error) {
+      this.#readFailed(error);
+      return false;
+    }
+  }
+
+  #readFailed(error: unknown): void {
+    this.#log.error('registry_read_failed', { code: describeError(error).code });
+    this.#counters.add('expunge_registry_read_failures_total', { backend: this.#database.kind });
   }
 
   async proposeGenerations(requests: ReadonlyMap<string, readonly string[]>): Promise<ReadonlyMap<string, number>> {
@@ -58,16 +82,17 @@ export class PostgresRegistry implements Registry {
 
   /** A mark below the row's generation changes nothing: a worker that lost its lease cannot lock a subject again (REG-11). */
   mark(marks: readonly Mark[]): Promise<ReadonlyMap<string, MarkResult>> {
-    return this.#change(
-      marks,
-      (t) => sql`
+    return changeTombstones(this.#database, marks, {
+      creates: true,
+      statement: (t) => sql`
         INSERT INTO ${t.tombstones} AS s (
           reference, state, generation, deleted_generation, deleted_at, request_id, group_id)
-        SELECT i.reference, 'in_progress', i.generation, i.generation, clock_timestamp(), i.request_id, i.group_id
-          FROM input i LEFT JOIN locked ON locked.reference = i.reference
-         ORDER BY i.reference
+        SELECT reference, 'in_progress', generation, generation, clock_timestamp(), request_id, group_id
+          FROM own ORDER BY reference
         ON CONFLICT (reference) DO UPDATE
            SET state = 'in_progress',
+               previous_state = s.state,
+               previous_expires_at = s.expires_at,
                previous_deleted_generation = s.deleted_generation,
                generation = excluded.generation,
                deleted_generation = excluded.generation,
@@ -76,13 +101,12 @@ export class PostgresRegistry implements Registry {
                request_id = excluded.request_id,
                group_id = excluded.group_id
          WHERE s.generation < excluded.generation
-        RETURNING reference, generation`,
-      { creates: true },
-    );
+        RETURNING reference`,
+    });
   }
 
   check(marks: readonly Mark[]): Promise<ReadonlyMap<string, MarkResult>> {
-    return this.#change(marks, (t) => sql`SELECT reference, generation FROM ${t.tombstones} WHERE false`);
+    return changeTombstones(this.#database, marks, { statement: () => sql`SELECT reference FROM own WHERE false` });
   }
 
   markErased(marks: readonly Mark[]): Promise<ReadonlyMap<string, MarkResult>> {
@@ -94,28 +118,22 @@ export class PostgresRegistry implements Registry {
   }
 
   #setState(marks: readonly Mark[], from: TombstoneState, to: TombstoneState) {
-    return this.#change(
-      marks,
-      (t) => sql`
+    return changeTombstones(this.#database, marks, {
+      statement: (t) => sql`
         UPDATE ${t.tombstones} s SET state = ${to}::text
-          FROM locked
-         WHERE s.reference = locked.reference AND locked.is_own AND s.state = ${from}::text
-        RETURNING s.reference, s.generation`,
-    );
+          FROM own WHERE s.reference = own.reference AND own.state = ${from}::text
+        RETURNING s.reference`,
+    });
   }
 
   complete(marks: readonly Mark[], keepSeconds: number): Promise<ReadonlyMap<string, MarkResult>> {
-    return this.#change(
-      marks,
-      (t) => sql`
+    return changeTombstones(this.#database, marks, {
+      statement: (t) => sql`
         UPDATE ${t.tombstones} s
-           SET state = 'complete',
-               expires_at = clock_timestamp() + make_interval(secs => ${keepSeconds}::double precision),
-               request_id = NULL
-          FROM locked
-         WHERE s.reference = locked.reference AND locked.is_own AND s.state IN ('in_progress', 'erased')
-        RETURNING s.reference, s.generation`,
-    );
+           SET state = 'complete', expires_at = ${after(keepSeconds)}, request_id = NULL
+          FROM own WHERE s.reference = own.reference AND own.state IN ('in_progress', 'erased')
+        RETURNING s.reference`,
+    });
   }
 
   ungate(
@@ -123,58 +141,45 @@ export class PostgresRegistry implements Registry {
     liveGenerations: ReadonlyMap<string, number>,
     keepSeconds: number,
   ): Promise<ReadonlyMap<string, MarkResult>> {
-    const generations = [...liveGenerations].map(([requestId, generation]) => ({ requestId, generation }));
-    return this.#change(
-      marks,
-      (t) => sql`
+    const generations = [...liveGenerations].map(([requestId, generation]) => ({ request_id: requestId, generation }));
+    return changeTombstones(this.#database, marks, {
+      statement: (t) => sql`
         UPDATE ${t.tombstones} s
-           SET state = 'live',
-               generation = g.generation,
+           SET state = CASE WHEN s.previous_state = 'live' THEN 'live' ELSE 'complete' END,
+               expires_at = CASE WHEN s.previous_state = 'live' THEN ${after(keepSeconds)}
+                                 ELSE coalesce(s.previous_expires_at, ${after(keepSeconds)}) END,
+               generation = live.generation,
                deleted_generation = s.previous_deleted_generation,
-               expires_at = clock_timestamp() + make_interval(secs => ${keepSeconds}::double precision),
                request_id = NULL
-          FROM locked
-          JOIN jsonb_to_recordset(${recordset(generations)}) AS g ("requestId" uuid, generation bigint)
-            ON g."requestId" = locked.mark_request
-         WHERE s.reference = locked.reference AND locked.is_own
-        RETURNING s.reference, locked.mark_generation AS generation`,
-    );
+          FROM own
+          JOIN jsonb_to_recordset(${recordset(generations)}) AS live (request_id uuid, generation bigint) USING (request_id)
+         WHERE s.reference = own.reference
+        RETURNING s.reference`,
+    });
   }
+}
 
-  /**
-   * Locks the rows in the order of their references, applies `statement`, and says where each mark stands: at its own
-   * generation (or past it by this very change), at a newer one, or nowhere.
-   */
-  async #change(
-    marks: readonly Mark[],
-    statement: (t: Queries['t']) => ReturnType<typeof sql>,
-    { creates = false } = {},
-  ): Promise<ReadonlyMap<string, MarkResult>> {
-    if (marks.length === 0) return new Map();
-    const { db, t } = this.#database;
-    const rows = marks.flatMap(({ requestId, groupId, references, generation }) =>
-      references.map((reference) => ({ request_id: requestId, group_id: groupId, reference, generation })),
-    );
-    const { rows: found } = await sql<{ request_id: string; result: MarkResult }>`
-      WITH input AS MATERIALIZED (
-        SELECT * FROM jsonb_to_recordset(${recordset(rows)})
-                   AS x (request_id uuid, group_id uuid, reference text, generation bigint)
-      ), locked AS MATERIALIZED (
-        SELECT s.reference, s.generation, i.request_id AS mark_request, i.generation AS mark_generation,
-               s.generation = i.generation AS is_own
-          FROM ${t.tombstones} s JOIN input i ON i.reference = s.reference
-         ORDER BY s.reference
-           FOR UPDATE OF s
-      ), changed AS (${statement(t)})
-      SELECT i.request_id,
-             CASE WHEN bool_or(locked.generation > i.generation AND changed.reference IS NULL) THEN 'superseded'
-                  WHEN bool_or(locked.reference IS NULL AND NOT ${creates}::boolean
-                               OR locked.generation < i.generation AND changed.reference IS NULL) THEN 'missing'
-                  ELSE 'marked' END AS result
-        FROM input i
-        LEFT JOIN locked ON locked.reference = i.reference
-        LEFT JOIN changed ON changed.reference = i.reference
-       GROUP BY i.request_id`.execute(db);
-    return new Map(found.map(({ request_id, result }) => [request_id, result]));
-  }
+/**
+ * An expired row is not live, whether or not a sweep has met it yet (REG-7); its generation still stands. One primary-key
+ * look-up.
+ */
+function readOne({ db, t }: Queries, reference: string) {
+  return sql<StatusAnswer>`
+    SELECT ${statusColumns} FROM ${t.tombstones} WHERE reference = ${reference}::text`.execute(db);
+}
+
+function readMany({ db, t }: Queries, references: readonly string[]) {
+  return sql<StatusAnswer & { reference: string }>`
+    SELECT reference, ${statusColumns} FROM ${t.tombstones}
+     WHERE reference = ANY (
+             ARRAY(SELECT jsonb_array_elements_text(${JSON.stringify(references)}::text::jsonb)))`.execute(db);
+}
+
+const statusColumns: RawBuilder<unknown> = sql`
+  CASE WHEN state <> 'live' AND (expires_at IS NULL OR expires_at > clock_timestamp())
+       THEN 'DELETED' ELSE 'NOT_DELETED' END AS status,
+  state, generation`;
+
+function after(seconds: number): RawBuilder<unknown> {
+  return sql`clock_timestamp() + make_interval(secs => ${seconds}::double precision)`;
 }
