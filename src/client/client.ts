@@ -10,7 +10,7 @@ import type { ErasureDependencies } from '../workflows/erasure/dependencies.js';
 import { OpenTargets } from '../workflows/erasure/open-targets.js';
 import { erasure } from '../workflows/erasure/workflow.js';
 import { userDeletion } from '../workflows/user-deletion/workflow.js';
-import { erasureSettings } from './erasure-settings.js';
+import { erasureSettings, tenantOf } from './erasure-settings.js';
 import {
   Erasures,
   type Identifiers,
@@ -23,6 +23,7 @@ import type { StatusAnswer } from '../registry/registry.js';
 import type { ErasureInventory } from '../workflows/erasure/inventory.js';
 import { openDatabase } from './open-database.js';
 import { DeletionRecord } from './record.js';
+import type { SubjectKeys } from './subject-as-operator.js';
 import { submitUserDeletion, type SubmittedUserDeletion, type UserDeletionInput } from './user-deletions.js';
 
 export interface ClientOptions {
@@ -43,7 +44,7 @@ export class Client {
     this.#targets = new OpenTargets(config.targets);
     this.counters = new Counters();
     const deps = dependencies(config, database, ring, log, this.counters, this.#targets);
-    this.requests = new DeletionRecord(database, log, [userDeletion(), erasure(deps)]);
+    this.requests = new DeletionRecord(database, log, [userDeletion(), erasure(deps)], subjectKeysOf(config, ring));
     this.#erasures = new Erasures(config, deps);
   }
 
@@ -108,6 +109,13 @@ export async function createClient(config: ResolvedConfig, options: ClientOption
   const ring = config.keys === null ? null : await loadKeyRing(config.keys.file);
   const database = await openDatabase(config.database);
   return new Client(config, database, ring, options.log ?? createLog());
+}
+
+function subjectKeysOf(config: ResolvedConfig, ring: KeyRing | null): SubjectKeys | null {
+  if (config.subject === null || ring === null) return null;
+  const { key, identifiers } = config.subject;
+  const declaration = identifiers[key];
+  return declaration === undefined ? null : { ring, tenant: tenantOf(config), key, declaration };
 }
 
 /** Only what needs the ring finds out that there is none: training, lists and approvals go without. */

@@ -8,6 +8,8 @@ import { assertReceiptWillFit } from '../evidence/write-receipt.js';
 import { readClock } from '../requests/clock.js';
 import { operatorName } from '../requests/operator.js';
 import { readReceipts } from '../requests/receipts.js';
+import { readRequest } from '../requests/read.js';
+import type { RequestRow } from '../requests/request.js';
 import { RequestRefusedError, unknownRequest } from '../requests/request-error.js';
 import { revise } from '../requests/revise.js';
 import { readSnapshot } from '../requests/snapshot.js';
@@ -31,7 +33,10 @@ import {
 import { openSubjects, sealSubject } from '../workflows/erasure/sealed-subjects.js';
 import type { StatusAnswer } from '../registry/registry.js';
 import { type DeletionRequest, publicRequest } from './public-status.js';
-import { refuseSubjectAsOperator } from './subject-as-operator.js';
+import { idempotencyToken } from './idempotency-key.js';
+import { recordRefusal } from './refusals.js';
+import { requestIdOf } from './request-id.js';
+import { refuseSubjectAsOperator, refuseSubjectAsReason } from './subject-as-operator.js';
 import { liveRequest, reasonCode } from './user-deletions.js';
 
 /** A subject that the configuration protects (WF-9). */
@@ -53,7 +58,7 @@ export interface SubmitOptions {
   readonly requestedBy: string;
   /** A machine-readable reason, such as MAIL_REQUEST. */
   readonly reasonCode?: string;
-  /** Repeating a call with its key gives the first call's request. */
+  /** Repeating a call with its key gives the first call's request. Kept as a keyed hash: it may be made of an identifier. */
   readonly idempotencyKey?: string;
   /** Until when it has to be done. */
   readonly dueAt?: Date;
@@ -93,11 +98,17 @@ export class Erasures {
    *   RequestRefusedError LIVE_REQUEST_EXISTS or IDEMPOTENCY_CONFLICT; nothing was changed then.
    */
   async submit(identifiers: Identifiers, options: SubmitOptions): Promise<SubmittedErasure> {
-    const { database, ring } = this.#deps;
-    const subject = this.#subject(identifiers);
+    const subject = this.#parse(identifiers);
     const requestedBy = operatorName('--requested-by', options.requestedBy);
     refuseSubjectAsOperator(requestedBy, subject);
+    return recordRefusal(this.#deps.database, null, requestedBy, () => this.#submit(subject, requestedBy, options));
+  }
+
+  async #submit(subject: Subject, requestedBy: string, options: SubmitOptions): Promise<SubmittedErasure> {
+    const { database, ring } = this.#deps;
     const code = reasonCode(options.reasonCode);
+    if (code !== null) refuseSubjectAsReason(code, subject);
+    this.#requireDeletable(subject);
     const reference = this.#reference(subject);
     const id = uuidv7();
     const salt = newSalt();
@@ -114,7 +125,7 @@ export class Erasures {
       inventoryDigest: digest,
       requestedBy,
       reasonCode: code,
-      idempotencyKey: options.idempotencyKey ?? null,
+      idempotencyKey: this.#idempotency(options.idempotencyKey),
       approvalsRequired: this.#config.approvals.required,
       dueAt: options.dueAt ?? null,
       sealed,
@@ -127,14 +138,16 @@ export class Erasures {
 
   /** What `submit` would ask approval for, without recording anything. */
   async preview(identifiers: Identifiers): Promise<ErasureInventory> {
-    const subject = this.#subject(identifiers);
+    const subject = this.#parse(identifiers);
+    this.#requireDeletable(subject);
     return this.#count(subject, commitment(newSalt(), this.#reference(subject)));
   }
 
   /** @throws RequestRefusedError UNKNOWN_REQUEST */
   async get<T extends string>(requestId: string): Promise<DeletionRequest<T>> {
-    const snapshot = await readSnapshot(this.#deps.database, requestId);
-    if (snapshot?.request.workflow !== WORKFLOW) throw unknownRequest(requestId);
+    const id = requestIdOf(requestId);
+    const snapshot = await readSnapshot(this.#deps.database, id);
+    if (snapshot?.request.workflow !== WORKFLOW) throw unknownRequest(id);
     return publicRequest<T>(snapshot);
   }
 
@@ -148,14 +161,24 @@ export class Erasures {
    * Opens the request, and so needs the worker's key file.
    */
   async revise(requestId: string, by: string): Promise<RevisedErasure> {
-    const { database, ring } = this.#deps;
+    const id = requestIdOf(requestId);
     const revisedBy = operatorName('--by', by);
+    return recordRefusal(this.#deps.database, id, revisedBy, () => this.#revise(id, revisedBy));
+  }
+
+  async #revise(requestId: string, revisedBy: string): Promise<RevisedErasure> {
+    const { database, ring } = this.#deps;
     const snapshot = await readSnapshot(database, requestId);
     if (snapshot?.request.workflow !== WORKFLOW) throw unknownRequest(requestId);
+    // What it knew of its subject is destroyed.
+    if (isEnded(snapshot.request)) throw nothingToRevise(snapshot.request);
     const current = snapshot.inventories.at(-1);
     const opened = (await openSubjects(database, ring, [requestId])).get(requestId);
     if (opened instanceof Error) throw opened;
     if (current === undefined || opened === undefined) throw unknownRequest(requestId);
+    refuseSubjectAsOperator(revisedBy, {
+      identifiers: Object.values(opened.identifiers).map((value) => ({ value })),
+    });
     const before = readInventory(current.inventory, requestId);
     const counted = await this.#countSubject(
       { identifiers: opened.identifiers, resolved: new Map(opened.resolved) },
@@ -182,9 +205,9 @@ export class Erasures {
 
   /** The signed receipts of a request, as an auditor verifies them off-line. @throws RequestRefusedError UNKNOWN_REQUEST */
   async exportReceipts(requestId: string): Promise<string> {
-    const snapshot = await readSnapshot(this.#deps.database, requestId);
-    if (snapshot === null) throw unknownRequest(requestId);
-    const receipts = await readReceipts(this.#deps.database, requestId);
+    const id = requestIdOf(requestId);
+    if ((await readRequest(this.#deps.database, id)) === null) throw unknownRequest(id);
+    const receipts = await readReceipts(this.#deps.database, id);
     return exportReceipts(receipts.map(({ receipt }) => receipt));
   }
 
@@ -198,8 +221,8 @@ export class Erasures {
     return parseSubject(subject.identifiers, subject.key, identifiers);
   }
 
-  #subject(identifiers: Identifiers): Subject {
-    const subject = this.#parse(identifiers);
+  /** @throws ProtectedSubjectError, and InvalidSubjectError where a target needs an identifier that was not given. */
+  #requireDeletable(subject: Subject): void {
     if (isProtected(this.#config, subject)) {
       throw new ProtectedSubjectError(
         'This subject is protected by the configuration and is never deleted: take it out of protected if that is wrong.',
@@ -214,7 +237,10 @@ export class Erasures {
         );
       }
     }
-    return subject;
+  }
+
+  #idempotency(key: string | undefined): string | null {
+    return key === undefined ? null : idempotencyToken(this.#deps.ring, this.#deps.settings.tenant, key);
   }
 
   #reference(subject: Subject): string {
@@ -246,8 +272,9 @@ export class Erasures {
 
   async #repeated(existing: string, reference: string): Promise<SubmittedErasure> {
     const submitted = await this.#submitted(existing);
-    const isOther = submitted.status !== 'completed' && submitted.subject_reference !== reference;
-    if (!isOther) return submitted;
+    // At its end a request may have nothing left that could be compared.
+    const known = submitted.subject_reference;
+    if (known === null || !known.startsWith('ref1.') || known === reference) return submitted;
     throw new RequestRefusedError(
       'IDEMPOTENCY_CONFLICT',
       `The idempotency key was used for request ${existing}, which is about somebody else: use a new key.`,
@@ -273,4 +300,12 @@ export class Erasures {
       due_at: request.due_at,
     };
   }
+}
+
+function isEnded({ status }: RequestRow): boolean {
+  return status === 'completed' || status === 'cancelled';
+}
+
+function nothingToRevise({ id, status }: RequestRow): RequestRefusedError {
+  return new RequestRefusedError('WRONG_STATUS', `Request ${id} is ${status}: nothing about it can be changed.`, id);
 }

@@ -7,16 +7,17 @@ import type { RunEnd } from '../engine/advance.js';
 import type { Workflow } from '../engine/workflow.js';
 import type { Log } from '../observe/log.js';
 import { approve, type ApprovalResult } from '../requests/approve.js';
-import { appendEvents, type EventRow } from '../requests/events.js';
+import type { EventRow } from '../requests/events.js';
 import { operatorName } from '../requests/operator.js';
 import { cancel, endHold, hold, type OrderResult, unblock } from '../requests/orders.js';
-import { type ListOptions, listRequests, readApprovals, readEvents } from '../requests/read.js';
+import { type ListOptions, listRequests, readApprovals, readEvents, readRequest } from '../requests/read.js';
 import type { ApprovalRow, InventoryRow, OrderRow, RequestRow, StageRow } from '../requests/request.js';
-import { findExpungeError } from '../observe/expunge-error.js';
 import { RequestRefusedError, unknownRequest } from '../requests/request-error.js';
 import { readSnapshot } from '../requests/snapshot.js';
 import type { Database } from '../storage/database.js';
-import { storableText } from '../storage/storable.js';
+import { recordRefusal } from './refusals.js';
+import { requestIdOf } from './request-id.js';
+import { isSubjectKey, isTheSubject, type SubjectKeys } from './subject-as-operator.js';
 
 export interface OrderInput {
   readonly requestId: string;
@@ -35,17 +36,18 @@ export interface ShownRequest {
   readonly events: readonly EventRow[];
 }
 
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
-
 export class DeletionRecord {
   readonly #database: Database;
   readonly #log: Log;
   readonly #workflows: readonly Workflow[];
+  readonly #subjectKeys: SubjectKeys | null;
 
-  constructor(database: Database, log: Log, workflows: readonly Workflow[]) {
+  /** @param subjectKeys - what tells an operator from the subject; null where no key ring is configured. */
+  constructor(database: Database, log: Log, workflows: readonly Workflow[], subjectKeys: SubjectKeys | null = null) {
     this.#database = database;
     this.#log = log;
     this.#workflows = workflows;
+    this.#subjectKeys = subjectKeys;
   }
 
   /** @throws RequestRefusedError as OP-3 lists. */
@@ -92,7 +94,7 @@ export class DeletionRecord {
 
   /** @throws RequestRefusedError UNKNOWN_REQUEST */
   async show(requestId: string): Promise<ShownRequest> {
-    const id = idOf(requestId);
+    const id = requestIdOf(requestId);
     const snapshot = await readSnapshot(this.#database, id);
     if (snapshot === null) throw unknownRequest(id);
     return {
@@ -149,30 +151,20 @@ export class DeletionRecord {
     return new RegisteredWorkflows([...this.#workflows, ...instead]);
   }
 
-  /** A refusal changes nothing but the event log, which says that it happened (OP-10). */
   async #recorded<T>(requestId: string, actor: string, work: (id: string) => Promise<T>): Promise<T> {
-    const id = idOf(requestId);
-    try {
-      return await work(id);
-    } catch (error) {
-      const refusal = findExpungeError(error);
-      if (refusal?.outcome === 'refused' && !UNRECORDED.has(refusal.code)) {
-        await appendEvents(this.#database, [
-          { request_id: id, event: 'refused', actor: storableText(actor, 200), detail: { code: refusal.code } },
-        ]);
-      }
-      throw error;
-    }
+    const id = requestIdOf(requestId);
+    return recordRefusal(this.#database, id, actor, async () => {
+      await this.#refuseSubject(id, actor);
+      return work(id);
+    });
   }
-}
 
-/** There is nothing to record them at, or nobody to record. */
-const UNRECORDED: ReadonlySet<string> = new Set(['UNKNOWN_REQUEST', 'INVALID_OPERATOR']);
-
-/** As the database writes it: rows are found in memory by what the database answered. */
-function idOf(requestId: string): string {
-  if (UUID.test(requestId)) return requestId.toLowerCase();
-  throw new RequestRefusedError('UNKNOWN_REQUEST', 'That is no request id: expunge list shows those that exist.');
+  /** Who gives an order about a deletion stays in the record; whom it is about does not (WF-2). */
+  async #refuseSubject(requestId: string, name: string): Promise<void> {
+    if (this.#subjectKeys === null) return;
+    const reference = (await readRequest(this.#database, requestId))?.subject_reference ?? null;
+    if (reference !== null && isSubjectKey(name.trim(), reference, this.#subjectKeys)) throw isTheSubject(requestId);
+  }
 }
 
 function reasonText(reason: string, requestId: string): string {

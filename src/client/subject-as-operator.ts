@@ -1,13 +1,79 @@
 /** Operators' ids are kept for ever; a subject's identifiers are not. So the one must never be the other (WF-2). */
+import type { KeyRing } from '../keys/key-ring.js';
+import { isExpungeError } from '../observe/expunge-error.js';
 import { RequestRefusedError } from '../requests/request-error.js';
-import type { Subject } from '../subject/subject.js';
+import { type IdentifierDeclaration, normaliseIdentifier } from '../subject/identifier.js';
+import { parseReference, sameReference, subjectReference } from '../subject/reference.js';
+
+/** What is compared of a subject. */
+interface Identified {
+  readonly identifiers: readonly { readonly value: string }[];
+}
 
 /** @throws RequestRefusedError INVALID_OPERATOR where the name is one of the subject's identifiers. */
-export function refuseSubjectAsOperator(name: string, subject: Pick<Subject, 'identifiers'>): void {
-  const folded = name.normalize('NFC').toLowerCase();
-  if (!subject.identifiers.some(({ value }) => value.normalize('NFC').toLowerCase() === folded)) return;
+export function refuseSubjectAsOperator(name: string, subject: Identified): void {
+  if (isIdentifierOf(name, subject)) throw isTheSubject(null);
+}
+
+/** @throws RequestRefusedError INVALID_ORDER where the code is one of the subject's identifiers. */
+export function refuseSubjectAsReason(code: string, subject: Identified): void {
+  if (!isIdentifierOf(code, subject)) return;
   throw new RequestRefusedError(
-    'INVALID_OPERATOR',
-    'The operator given is an identifier of the subject, which would stay in the record: give self where the person asked.',
+    'INVALID_ORDER',
+    'The reason code given is an identifier of the subject, which would stay in the record: give a code such as MAIL_REQUEST.',
   );
+}
+
+function isIdentifierOf(text: string, { identifiers }: Identified): boolean {
+  const folded = fold(text);
+  return identifiers.some(({ value }) => fold(value) === folded);
+}
+
+/** What a submitted request can be compared with: its reference, which is of the subject's key alone. */
+export interface SubjectKeys {
+  readonly ring: KeyRing;
+  readonly tenant: string;
+  /** The name of the identifier that names the subject, and its declaration. */
+  readonly key: string;
+  readonly declaration: IdentifierDeclaration;
+}
+
+/**
+ * Whether a name is the key of the subject whom a reference stands for: as it was typed, and in the letters that identifiers
+ * are mostly written in. False where the ring lacks the reference's key, and of a receipt token: then nobody can tell.
+ */
+export function isSubjectKey(name: string, reference: string, keys: SubjectKeys): boolean {
+  if (!isReference(reference)) return false;
+  const { keyId } = parseReference(reference);
+  return [...new Set([name, name.toLowerCase(), name.toUpperCase()])].some((spelling) => {
+    try {
+      const identifier = normaliseIdentifier(keys.key, keys.declaration, spelling);
+      return sameReference(subjectReference(keys.ring, { tenant: keys.tenant, identifier }, keyId), reference);
+    } catch (error) {
+      if (isExpungeError(error, 'INVALID_SUBJECT') || isExpungeError(error, 'MISSING_KEY')) return false;
+      throw error;
+    }
+  });
+}
+
+export function isTheSubject(requestId: string | null): RequestRefusedError {
+  const which = requestId === null ? 'the subject' : `the subject of request ${requestId}`;
+  return new RequestRefusedError(
+    'INVALID_OPERATOR',
+    `The operator given is an identifier of ${which}, which would stay in the record: give an operator's own id, or self where the person asked.`,
+    requestId,
+  );
+}
+
+function isReference(text: string): boolean {
+  try {
+    parseReference(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function fold(text: string): string {
+  return text.normalize('NFC').trim().toLowerCase();
 }

@@ -72,9 +72,10 @@ describe('WF-22: the receipt of a target', () => {
   });
 
   it.each([
-    ['erased', [{}, {}]],
-    ['retained', [{}, { retained: 1 }, { superseded: 1 }]],
-    ['superseded', [{}, { superseded: 1 }]],
+    ['erased', [{}, { counted: 0 }]],
+    ['absent', [{ counted: 0 }, { counted: 0 }]],
+    ['retained', [{ counted: 0 }, { retained: 1 }, { superseded: 1 }]],
+    ['superseded', [{ counted: 0 }, { superseded: 1 }]],
     ['incomplete', [{ left: 1 }, { retained: 1 }]],
   ] as const)('derives the state %s', (state, places) => {
     const receipt = targetReceipt(

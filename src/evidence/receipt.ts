@@ -86,7 +86,7 @@ const targetReceiptSchema = z
     plan_digest: digest,
     places: z.array(placeReceiptSchema),
     /** Follows from the places; see `stateOfPlaces`. */
-    state: z.enum(['erased', 'retained', 'superseded', 'incomplete']),
+    state: z.enum(['erased', 'absent', 'retained', 'superseded', 'incomplete']),
     physical: z.strictObject({
       /** What was cleaned up after the erase, and what stays all the same (contract WF-23). */
       cleanup: z.array(z.strictObject({ place: label, did: z.array(code), left: z.array(code) })),
@@ -144,12 +144,12 @@ export const APPLIED = {
   retain: null,
 } as const satisfies Record<PlaceReceipt['action'], keyof PlaceReceipt | null>;
 
-/** What the places of a target come to: the least finished one decides. */
+/** What the places of a target come to: the least finished one decides. `absent`: there was nothing of the subject in any. */
 export function stateOfPlaces(places: readonly PlaceReceipt[]): TargetReceipt['state'] {
   if (places.some(({ left }) => left > 0)) return 'incomplete';
   if (places.some(({ retained }) => retained > 0)) return 'retained';
   if (places.some(({ superseded }) => superseded > 0)) return 'superseded';
-  return 'erased';
+  return places.some(({ counted }) => counted > 0) ? 'erased' : 'absent';
 }
 
 function linksBack(receipt: { readonly sequence: number; readonly previous_hash: string | null }): boolean {

@@ -285,6 +285,11 @@ describe('genuine receipts that do not agree', () => {
       ['WRONG_STATE@1'],
     ],
     [
+      'copies that were deleted, called absent',
+      { target: (it) => (it.sequence === 2 ? { ...it, state: 'absent' } : it) },
+      ['WRONG_STATE@1'],
+    ],
+    [
       'work under an inventory that nobody approved',
       { target: (it) => (it.sequence === 2 ? { ...it, inventory_digest: OTHER_DIGEST } : it) },
       ['NOT_APPROVED@1'],

@@ -22,6 +22,12 @@ export async function listRequests({ db, t }: Queries, options: ListOptions): Pr
   return rows;
 }
 
+/** One request as it stands; null where there is none. */
+export async function readRequest({ db, t }: Queries, requestId: string): Promise<RequestRow | null> {
+  const { rows } = await sql<RequestRow>`SELECT * FROM ${t.requests} WHERE id = ${requestId}::uuid`.execute(db);
+  return rows[0] ?? null;
+}
+
 export async function readApprovals({ db, t }: Queries, requestId: string): Promise<readonly ApprovalRow[]> {
   const { rows } = await sql<ApprovalRow>`
     SELECT id, request_id, inventory_digest, approved_by, approved_at
