@@ -6,3 +6,29 @@ export type { Identifiers, RevisedErasure, SubmitOptions, SubmittedErasure } fro
 export type { DeletionRequest, DeletionTarget, TargetStatus } from './client/public-status.js';
 export { ExpungeError, type ErrorOutcome, isExpungeError } from './observe/expunge-error.js';
 export { DELETION_TOMBSTONE_TTL, type DeletionStatus, type StatusAnswer } from './registry/registry.js';
+export {
+  TargetBlockedError,
+  TargetDeclarationError,
+  TargetError,
+  type TargetErrorDetail,
+  TargetFailedError,
+  TargetUnavailableError,
+} from './targets/target-error.js';
+export type {
+  Answers,
+  Cleanup,
+  EraseOptions,
+  EraseProgress,
+  EraseSubject,
+  LocatorQuery,
+  LocatorSource,
+  Place,
+  PlaceAction,
+  PlaceCount,
+  SubjectBatch,
+  SubjectRef,
+  Target,
+  TargetDeclaration,
+  TargetSubject,
+} from './targets/target.js';
+export type { JsonObject, JsonValue } from './storage/json.js';
