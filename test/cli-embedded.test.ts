@@ -34,4 +34,4 @@ test('OP-11: the group needs neither server nor configuration, and one process a
 
   const shown = await start('user-deletions', 'show', id).ended;
   expect(JSON.parse(shown.stdout)).toMatchObject({ request: { lease_owner: null, retry_count: 0 } });
-}, 240_000);
+});

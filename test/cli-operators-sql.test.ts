@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openWorkplace, startProcess, type Workplace } from './support/cli.js';
@@ -49,6 +50,11 @@ describeWithPostgres("operators' own SQL, and migrate", () => {
     } finally {
       await client.end();
     }
+  });
+
+  test("the operators' guide has the same statements", () => {
+    const page = readFileSync(new URL('../docs/operator-guide.md', import.meta.url), 'utf8');
+    for (const statement of statements) expect(page).toContain(statement);
   });
 
   test('migrate prints what it applied, and the second time that there was nothing to do', async () => {

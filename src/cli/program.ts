@@ -4,6 +4,7 @@ import { Command } from 'commander';
 import { addCommand, type CommandSpec } from './command.js';
 import { approve } from './commands/approve.js';
 import { cancel } from './commands/cancel.js';
+import { demo } from './commands/demo.js';
 import { hold } from './commands/hold.js';
 import { init } from './commands/init.js';
 import { list } from './commands/list.js';
@@ -20,12 +21,10 @@ import { userDeletionsList } from './commands/user-deletions-list.js';
 import { userDeletionsRun } from './commands/user-deletions-run.js';
 import { userDeletionsSubmit } from './commands/user-deletions-submit.js';
 import { worker } from './commands/worker.js';
-import { ignoreBrokenPipes } from './output.js';
 import { reportError } from './report-error.js';
 
 /** Runs one command line. Never throws; what went wrong is on standard error. @returns the exit code. */
 export async function runProgram(args: readonly string[]): Promise<number> {
-  ignoreBrokenPipes();
   let exitCode = 0;
   const program = buildProgram((code) => {
     exitCode = code;
@@ -50,7 +49,7 @@ function buildProgram(settle: (exitCode: number) => void): Command {
     const isTraining = parent.name() === 'user-deletions';
     for (const spec of specs) addCommand(parent, spec as CommandSpec, isTraining, settle).helpGroup(heading);
   };
-  add(program, 'Setting up:', init, migrate);
+  add(program, 'Setting up:', demo, init, migrate);
   add(program, 'Deletion requests:', submit, approve, run, worker, list, show);
   add(program, 'Orders:', cancel, hold, unblock, revise);
   add(program, 'Evidence:', status);

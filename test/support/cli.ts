@@ -7,12 +7,16 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
+import { vi } from 'vitest';
 import { migrateDatabase, openDatabase } from '../../src/client/open-database.js';
 import { DeletionRecord } from '../../src/client/record.js';
 import { silentLog } from '../../src/observe/log.js';
 import type { Database } from '../../src/storage/database.js';
 import { userDeletion } from '../../src/workflows/user-deletion/workflow.js';
 import { createTestDatabase } from './postgres.js';
+
+// A test here starts many processes, each of which takes seconds on a machine that is busy.
+vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 });
 
 export const commandLine = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
 

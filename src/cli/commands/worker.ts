@@ -1,4 +1,5 @@
 import type { RunEnd } from '../../engine/advance.js';
+import { describeError } from '../../observe/describe-error.js';
 import { executorId, wholeNumber } from '../arguments.js';
 import { type CommandSpec, optional } from '../command.js';
 import { EXIT } from '../exit-codes.js';
@@ -40,7 +41,8 @@ export const worker: CommandSpec<Options> = {
             ended(id, end) {
               const word = wordOf(end);
               ends.set(word, (ends.get(word) ?? 0) + 1);
-              if (output.isWatched) output.tell(`  ${id}  ${word}`);
+              if (end.kind === 'error') output.tell(`expunge: ${describeError(end.error).message}`);
+              else if (output.isWatched) output.tell(`  ${id}  ${word}`);
             },
           },
         });
