@@ -7,10 +7,17 @@
  * spelling that leads to the same file shows a file system that folds, and there the directory is read for the exact name.
  */
 import type { BigIntStats } from 'node:fs';
-import type { Directory } from './directory.js';
+
+/** What has to be known of a directory. */
+interface NamedEntries {
+  /** What the system finds under this name, in whatever spelling it takes for the same. */
+  stat(name: Buffer): Promise<BigIntStats | null>;
+  /** The names as they are spelled. */
+  entries(): AsyncIterable<{ readonly name: Buffer }>;
+}
 
 /** Reads a directory for a name. A name of digits and hyphens has one spelling, and costs nothing. */
-export async function isExactName(directory: Directory, name: Buffer, stats: BigIntStats): Promise<boolean> {
+export async function isExactName(directory: NamedEntries, name: Buffer, stats: BigIntStats): Promise<boolean> {
   const text = name.toString('utf8');
   if (/^[0-9-]+$/.test(text)) return true;
   if (!mayBeAlias(text) && !(await hasOtherSpelling(directory, text, stats))) return true;
@@ -23,7 +30,7 @@ function mayBeAlias(text: string): boolean {
   return /~|[. ]$/.test(text);
 }
 
-async function hasOtherSpelling(directory: Directory, text: string, stats: BigIntStats): Promise<boolean> {
+async function hasOtherSpelling(directory: NamedEntries, text: string, stats: BigIntStats): Promise<boolean> {
   const spellings = new Set([
     text.toUpperCase(),
     text.toLowerCase(),
