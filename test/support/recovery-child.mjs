@@ -14,7 +14,9 @@ import { userDeletion } from '../../dist/workflows/user-deletion/workflow.js';
 
 const [url, requestId, pointText] = process.argv.slice(2);
 /** @typedef {{ at: string, transaction?: number, stage?: string, community?: string | null, failStage?: string }} Point */
-const point = /** @type {Point | null} */ (JSON.parse(pointText ?? 'null'));
+/** @type {unknown} */
+const given = JSON.parse(pointText ?? 'null');
+const point = /** @type {Point | null} */ (given);
 
 /** @param {object} line */
 const say = (line) => writeSync(1, `${JSON.stringify(line)}\n`);
