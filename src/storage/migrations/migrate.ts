@@ -24,17 +24,18 @@ const MIGRATION_LOCK = 7_236_418_205_113_772;
 /**
  * Applies what is missing, all in one transaction, under a lock of that transaction: when it fails or refuses, nothing has
  * changed. A statement may take as long as the largest table needs: open the database without a limit on answers.
+ * @param upTo - the number to stop after; the newest by default. For dumps of older schemas.
  * @throws SchemaVersionError when the database is newer than this program, was changed, or lacks a number, and when the
  *   server is too old or does not store UTF-8.
  */
-export async function migrate(database: Database): Promise<MigrationReport> {
+export async function migrate(database: Database, upTo = migrations().length): Promise<MigrationReport> {
   return database.transaction(async (tx) => {
     await refuseServer(tx, database.location);
     await sql`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK}::bigint)`.execute(tx.db);
     await createLedger(tx, database.schema);
     const applied = (await readLedger(tx, database.schema)) ?? [];
     refuseMisfit(applied, database);
-    const pending = migrations().slice(applied.length);
+    const pending = migrations().slice(applied.length, upTo);
     for (const migration of pending) await apply(tx, database.schema, migration);
     return { applied: pending.map((migration) => `${migration.number} ${migration.name}`) };
   });
