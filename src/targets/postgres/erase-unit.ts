@@ -6,7 +6,7 @@ import type { Catalogue } from '../../schema/catalogue.js';
 import { ancestors, type BoundPlace } from './bound-place.js';
 import type { Query } from './connection.js';
 import type { Unit } from './plan.js';
-import { type Locked, type PerSubject, RowStatements } from './row-statements.js';
+import { type Locked, type PerSubject, perSubjectOf, RowStatements } from './row-statements.js';
 import type { Subjects } from './sql.js';
 import type { SubjectRef } from '../target.js';
 
@@ -92,7 +92,7 @@ class UnitTransaction {
     await this.#refuseReferenced([locked]);
     const room = this.#room;
     if (locked.rows > 0) await this.#act([locked], room);
-    return this.#progress(locked.rows < limit && locked.rows <= room && locked.skipped === 0);
+    return this.#progress(!locked.full && locked.rows <= room && locked.skipped === 0);
   }
 
   /**
@@ -196,8 +196,8 @@ class UnitTransaction {
       const locked = await this.#lock(place, { limit: room, within: above });
       if (locked.rows === 0 && locked.skipped === 0) return true;
       if (locked.rows > 0) await this.#act([locked]);
-      if (locked.rows === room) return false;
-      left = await this.#statements.left(place, above);
+      if (locked.full) return false;
+      left = await this.#statements.leftBelow(place, above);
       if (left.size === 0) return true;
     }
     return this.#refuse(left, { why: 'still-there', place: place.place });
@@ -217,20 +217,17 @@ class UnitTransaction {
   async #act(locked: readonly Locked[], most?: number): Promise<void> {
     const acted = await this.#statements.act(locked, most);
     for (const rows of locked) {
-      const { done, undone } = acted.get(rows.place)!;
-      this.#add(rows.place, done);
-      if (sum(done) >= Math.min(rows.rows, most ?? rows.rows)) continue;
-      // The server did less than it was asked: rows changed hands, or a trigger or rule keeps them.
-      const left = new Map([...undone, ...(await this.#stillThere(rows, most))]);
-      if (left.size > 0) this.#refuse(left, { why: 'still-there', place: rows.place.place });
+      if (acted.get(rows.place)! < Math.min(rows.rows, most ?? rows.rows)) await this.#refuseStillThere(rows, most);
+      this.#add(rows.place, perSubjectOf(rows, most));
     }
   }
 
-  /** A row without a key cannot be told from others once a trigger has moved it; then all that are left are looked at. */
-  #stillThere(rows: Locked, most?: number): Promise<PerSubject> {
-    const { identity, relation } = rows.place;
-    if (identity === null && relation.mayRefuseSilently) return this.#statements.todo(rows.place);
-    return this.#statements.left(rows.place, rows, most);
+  /** The server did less than it was asked, with rows that nobody else can touch: a trigger or a rule keeps them. */
+  async #refuseStillThere(rows: Locked, most?: number): Promise<void> {
+    const named = await this.#statements.left(rows, most);
+    // Rows without a key cannot be told from others once a trigger has moved them: then all that are left are named.
+    const left = named.size > 0 ? named : await this.#statements.todo(rows.place);
+    if (left.size > 0) this.#refuse(left, { why: 'still-there', place: rows.place.place });
   }
 
   #refuse(counts: PerSubject, refusal: Omit<Refusal, 'rows'>): never {

@@ -87,33 +87,54 @@ export function equals(column: Column): string {
   return column.typeSchema === 'pg_catalog' ? '=' : `OPERATOR(${quoted(column.typeSchema)}.=)`;
 }
 
-/**
- * The chain from `row`, an alias of the place's table, up to the subjects.
- *
- * @param prefix - of the aliases, where one statement has two chains.
- */
+/** Rows that are known by name, each with the position of its subject, from which a chain can start. */
+export interface NamedRows {
+  readonly place: BoundPlace;
+  /** Key columns, or `tableoid` and `ctid`. */
+  readonly columns: readonly { readonly name: string; readonly type: string }[];
+  /** One array for each column, as PostgreSQL writes it. */
+  readonly arrays: readonly string[];
+  /** The array of positions. */
+  readonly refs: string;
+}
+
+interface ScopeOptions {
+  /** Of the aliases, where one statement has two chains. */
+  readonly prefix?: string;
+  /** The chain starts at these rows of an ancestor, and not at the subjects. */
+  readonly above?: NamedRows;
+}
+
+/** The chain from `row`, an alias of the place's table, up to the subjects or to rows of an ancestor. */
 export function scopeOf(
   place: BoundPlace,
   row: string,
   subjects: Subjects,
   parameters: Parameters,
-  prefix = '',
+  options: ScopeOptions = {},
 ): Scope {
   const { link } = place;
+  const { prefix = '', above } = options;
   if (link.by === 'parent') {
     const parent = `${prefix}p${depth(place)}`;
-    const above = scopeOf(link.parent, parent, subjects, parameters, prefix);
+    const on = (column: Column): string | null => (above?.place === link.parent ? nameOf(column, above) : null);
+    const where = link.on.map(
+      ({ column, parentColumn }) =>
+        `${columnSql(row, column)} ${equals(column)} ${on(parentColumn) ?? columnSql(parent, parentColumn)}`,
+    );
+    // The parent's key is what its rows are named by, so that its table need not be read.
+    if (above && link.on.every(({ parentColumn }) => on(parentColumn) !== null)) {
+      return { from: [namedSql(above, parameters)], where, ref: 'a.ref', aliases: new Map([[place, row]]) };
+    }
+    const up =
+      above?.place === link.parent
+        ? scopeOfNamed(above, parent, parameters)
+        : scopeOf(link.parent, parent, subjects, parameters, options);
     return {
-      ...above,
-      from: [...above.from, `${tableSql(link.parent.relation)} AS ${parent}`],
-      where: [
-        ...above.where,
-        ...link.on.map(
-          ({ column, parentColumn }) =>
-            `${columnSql(row, column)} ${equals(column)} ${columnSql(parent, parentColumn)}`,
-        ),
-      ],
-      aliases: new Map([...above.aliases, [place, row]]),
+      ref: up.ref,
+      from: [...up.from, `${tableSql(link.parent.relation)} AS ${parent}`],
+      where: [...up.where, ...where],
+      aliases: new Map([...up.aliases, [place, row]]),
     };
   }
   const arrays = link.columns.map(({ identifier, type }) =>
@@ -126,6 +147,27 @@ export function scopeOf(
     ref: `${prefix}s.ref`,
     aliases: new Map([[place, row]]),
   };
+}
+
+/** Rows by their names alone: `row` is each of them, with its subject. */
+export function scopeOfNamed(rows: NamedRows, row: string, parameters: Parameters): Scope {
+  return {
+    from: [namedSql(rows, parameters)],
+    where: rows.columns.map(({ name }, index) => `${row}.${name} = a.n${index}`),
+    ref: 'a.ref',
+    aliases: new Map([[rows.place, row]]),
+  };
+}
+
+function namedSql({ columns, arrays, refs }: NamedRows, parameters: Parameters): string {
+  const values = columns.map(({ type }, index) => parameters.add(arrays[index], `${type}[]`));
+  const names = columns.map((_, index) => `n${index}`);
+  return `unnest(${[...values, parameters.add(refs, 'int[]')].join(', ')}) AS a (${[...names, 'ref'].join(', ')})`;
+}
+
+function nameOf(column: Column, { columns }: NamedRows): string | null {
+  const index = columns.findIndex(({ name }) => name === quoted(column.name));
+  return index < 0 ? null : `a.n${index}`;
 }
 
 function depth(place: BoundPlace): number {
