@@ -167,7 +167,7 @@ class Advance {
       const { lease, calls } = position;
       switch (started.get(lease.requestId)) {
         case 'started':
-          running.push({ lease, calls: calls + 1, stage, snapshot });
+          running.push({ lease, calls: calls + 1, stage, snapshot, saved: { progress: {} } });
           this.#options.observer?.stageStarted?.(stage);
           break;
         case 'ordered':

@@ -81,11 +81,12 @@ export class RegisteredWorkflows implements TransitionRules {
    * @throws RequestRefusedError where this program cannot run it as it was approved; RecordIntegrityError where rows do not fit.
    */
   requireRunnable(snapshot: Snapshot): void {
-    const { request, inventories } = snapshot;
+    const { request, inventories, stages } = snapshot;
     const workflow = this.of(request);
     this.#verifyInventories(snapshot);
+    const stage = stages.find((row) => row.is_current)?.stage ?? null;
     const current = inventories.find(({ inventory_digest }) => inventory_digest === request.inventory_digest);
-    if (current !== undefined) workflow.requireRunnable?.(request, current.inventory);
+    if (current !== undefined) workflow.requireRunnable?.(request, current.inventory, stage);
     // Without a digest it has not been counted yet, and so has no status in which it could be run.
     else if (request.inventory_digest !== null) throw noInventory(request);
   }

@@ -21,6 +21,8 @@ export interface StageToRun {
   readonly calls: number;
   readonly stage: StageRow;
   readonly snapshot: Snapshot;
+  /** What its handler has saved since: a group that failed is called again in halves, and these go on from there. */
+  readonly saved: { progress: StageProgress };
 }
 
 export interface FinishedStage extends StageToRun {
@@ -110,7 +112,8 @@ export async function isNobodysFault(error: unknown, database: Database): Promis
   return false;
 }
 
-function runOf({ stage, snapshot }: StageToRun): StageRun {
+function runOf({ stage: read, snapshot, saved }: StageToRun): StageRun {
+  const stage = { ...read, metadata_json: { ...read.metadata_json, ...saved.progress } };
   const { request, inventories } = snapshot;
   const inventory = inventories.find(({ inventory_digest }) => inventory_digest === request.inventory_digest);
   if (inventory === undefined) {
@@ -143,7 +146,9 @@ function contextFor(
       if (rows.length === 0) return new Set();
       const results = await sendAgain(() => saveWith(database, rows, commit));
       for (const [id, result] of results) {
+        const item = byId.get(id);
         if (result !== 'saved') stopped.set(id, result === 'ordered' ? 'ordered' : 'lost');
+        else if (item !== undefined) item.saved.progress = { ...item.saved.progress, ...progress.get(id) };
       }
       return savedIds(results);
     },

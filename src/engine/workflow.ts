@@ -113,9 +113,10 @@ export interface Workflow {
   digest(request: RequestRow, inventory: JsonObject): string;
   /**
    * Whether the program that runs now would do what was approved. Asked by `run` before it claims, and by every transition.
+   * @param stage - the name of the current stage; null before the first.
    * @throws RequestRefusedError PLAN_CHANGED where it would not (WF-6).
    */
-  requireRunnable?(request: RequestRow, inventory: JsonObject): void;
+  requireRunnable?(request: RequestRow, inventory: JsonObject, stage: string | null): void;
   /** SQL that commits with terminal transitions. */
   end?(tx: Queries, endings: readonly Ending[]): Promise<void>;
 }
