@@ -12,7 +12,7 @@ import { readRequest } from '../requests/read.js';
 import type { RequestRow } from '../requests/request.js';
 import { RequestRefusedError, unknownRequest } from '../requests/request-error.js';
 import { revise } from '../requests/revise.js';
-import { readSnapshot } from '../requests/snapshot.js';
+import { readSnapshot, type Snapshot } from '../requests/snapshot.js';
 import { submit } from '../requests/submit.js';
 import { ExpungeError, type ErrorOutcome } from '../observe/expunge-error.js';
 import { InvalidSubjectError } from '../subject/invalid-subject-error.js';
@@ -26,12 +26,15 @@ import {
   type CountedTarget,
   digestOf,
   type ErasureInventory,
+  type InventoryTarget,
+  presentPlan,
   readInventory,
   WORKFLOW,
   WORKFLOW_VERSION,
 } from '../workflows/erasure/inventory.js';
 import { openSubjects, sealSubject } from '../workflows/erasure/sealed-subjects.js';
 import type { StatusAnswer } from '../registry/registry.js';
+import type { JsonObject } from '../storage/json.js';
 import { type DeletionRequest, publicRequest } from './public-status.js';
 import { idempotencyToken } from './idempotency-key.js';
 import { recordRefusal } from './refusals.js';
@@ -180,21 +183,11 @@ export class Erasures {
       identifiers: Object.values(opened.identifiers).map((value) => ({ value })),
     });
     const before = readInventory(current.inventory, requestId);
-    const counted = await this.#countSubject(
+    const inventory = await this.#countSubject(
       { identifiers: opened.identifiers, resolved: new Map(opened.resolved) },
       before.commitment,
+      this.#begunTargets(snapshot, before),
     );
-    const begun = new Set(
-      snapshot.stages
-        .filter(({ stage, metadata_json }) => stage === 'erase' && metadata_json.intent !== undefined)
-        .map(({ target_community_id }) => target_community_id),
-    );
-    // What is being erased already keeps the counts that were approved for it: they are what the person agreed to.
-    const targets = counted.targets.map((target) => {
-      const approved = before.targets.find(({ name }) => name === target.name);
-      return approved !== undefined && begun.has(target.name) ? { ...target, places: approved.places } : target;
-    });
-    const inventory: ErasureInventory = { ...counted, targets };
     const inventoryDigest = digestOf(inventory, requestId);
     const from = current.inventory_digest;
     const { status } = await database.transaction((tx) =>
@@ -209,6 +202,23 @@ export class Erasures {
     if ((await readRequest(this.#deps.database, id)) === null) throw unknownRequest(id);
     const receipts = await readReceipts(this.#deps.database, id);
     return exportReceipts(receipts.map(({ receipt }) => receipt));
+  }
+
+  /**
+   * What is being erased already, under the plan that is configured now, keeps the counts that were approved for it: they
+   * are what the person agreed to, and it is not looked at again.
+   */
+  #begunTargets({ stages }: Snapshot, { targets }: ErasureInventory): ReadonlyMap<string, InventoryTarget> {
+    const declarations = this.#deps.settings.targets;
+    const begun = targets.filter(({ name, plan_digest }) => {
+      const declaration = declarations[name];
+      if (declaration === undefined || presentPlan(declaration) !== plan_digest) return false;
+      return stages.some(({ stage, target_community_id, metadata_json }) => {
+        const intent = metadata_json.intent as JsonObject | undefined;
+        return stage === 'erase' && target_community_id === name && intent?.['plan_digest'] === plan_digest;
+      });
+    });
+    return new Map(begun.map((target) => [target.name, target]));
   }
 
   #parse(identifiers: Identifiers): Subject {
@@ -251,10 +261,16 @@ export class Erasures {
     return this.#countSubject({ identifiers: identifierValues(subject), resolved: new Map() }, committed);
   }
 
-  async #countSubject(subject: CountSubject, committed: string): Promise<ErasureInventory> {
+  async #countSubject(
+    subject: CountSubject,
+    committed: string,
+    kept: ReadonlyMap<string, InventoryTarget> = new Map(),
+  ): Promise<ErasureInventory> {
     const { settings, targets, database } = this.#deps;
-    const names = targets.inGateOrder;
-    if (names.length === 0) throw new InvalidSubjectError('No target is declared: there is nothing to delete from.');
+    if (targets.inGateOrder.length === 0) {
+      throw new InvalidSubjectError('No target is declared: there is nothing to delete from.');
+    }
+    const names = targets.inGateOrder.filter((name) => !kept.has(name));
     const answers = (
       await countTargets(targets, names, new Map([['subject', subject]]), new AbortController().signal)
     ).get('subject');
@@ -267,7 +283,7 @@ export class Erasures {
       counted.set(name, answer);
     }
     for (const [name, { places }] of counted) assertReceiptWillFit(name, targets.declaration(name).kind, places);
-    return buildInventory(settings, committed, counted, await readClock(database));
+    return buildInventory(settings, committed, counted, await readClock(database), kept);
   }
 
   async #repeated(existing: string, reference: string): Promise<SubmittedErasure> {

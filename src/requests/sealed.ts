@@ -9,8 +9,8 @@ export interface SealedPart {
   readonly sealed: string;
 }
 
-/** Writes parts that are not there yet: what was resolved before anything was deleted is never replaced by less. */
-export async function insertSealed({ db, t }: Queries, parts: readonly SealedPart[]): Promise<void> {
+/** Writes parts; one that is there already is replaced. */
+export async function saveSealed({ db, t }: Queries, parts: readonly SealedPart[]): Promise<void> {
   if (parts.length === 0) return;
   await sql`
     INSERT INTO ${t.sealed} (request_id, part, key_id, sealed)
@@ -18,7 +18,7 @@ export async function insertSealed({ db, t }: Queries, parts: readonly SealedPar
       FROM jsonb_to_recordset(${recordset(parts.map((part) => ({ ...part })))})
            AS x ("requestId" uuid, part text, "keyId" text, sealed text)
      ORDER BY 1, 2
-    ON CONFLICT (request_id, part) DO NOTHING`.execute(db);
+    ON CONFLICT (request_id, part) DO UPDATE SET key_id = excluded.key_id, sealed = excluded.sealed`.execute(db);
 }
 
 /** Every part of the requests. */
@@ -34,6 +34,18 @@ export async function destroySealed({ db, t }: Queries, requestIds: readonly str
   await sql`
     WITH destroyed AS (DELETE FROM ${t.sealed} WHERE request_id = ANY (${uuids(requestIds)}))
     UPDATE ${t.orders} SET reason = NULL WHERE request_id = ANY (${uuids(requestIds)})`.execute(db);
+}
+
+/** Takes the intents out of the stages of these names. */
+export async function forgetIntents(
+  { db, t }: Queries,
+  requestIds: readonly string[],
+  stages: readonly string[],
+): Promise<void> {
+  await sql`
+    UPDATE ${t.stages} SET metadata_json = metadata_json - 'intent'
+     WHERE request_id = ANY (${uuids(requestIds)})
+       AND stage = ANY (ARRAY(SELECT jsonb_array_elements_text(${JSON.stringify(stages)}::text::jsonb)))`.execute(db);
 }
 
 /** Swaps references for what they are replaced by at the end; null leaves nothing that leads back. */

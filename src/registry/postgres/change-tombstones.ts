@@ -8,7 +8,7 @@ export interface TombstoneChange {
    * Reads what may be changed from `own` (request_id, group_id, reference, generation, and the row's `state` as it is now),
    * and returns the references that it changed. A condition on the table itself would be held against its older version.
    */
-  statement(t: Queries['t']): RawBuilder<unknown>;
+  readonly statement: (t: Queries['t']) => RawBuilder<unknown>;
   /** Rows that are not there, or older, are no hindrance. */
   readonly creates?: boolean;
 }

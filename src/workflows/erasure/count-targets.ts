@@ -4,11 +4,16 @@ import type { Answers, Place, SubjectBatch, Target, TargetSubject } from '../../
 import { answerFor, answersOrFault, callTarget, checkedCounts } from './call-target.js';
 import type { CountedTarget } from './inventory.js';
 import type { OpenTargets } from './open-targets.js';
+import type { Locators } from './sealed-subjects.js';
 
 /** One subject as far as counting needs it. What is resolved here is added to `resolved`; what is there stays. */
 export interface CountSubject {
   readonly identifiers: Readonly<Record<string, string>>;
-  readonly resolved: Map<string, Readonly<Record<string, readonly string[]>>>;
+  readonly resolved: Map<string, Locators>;
+  /** Targets that are not asked about this subject. */
+  readonly without?: ReadonlySet<string>;
+  /** Whether what was resolved before is asked for again, and what is new added: nothing of its source is gone yet. */
+  readonly resolvesAgain?: boolean;
 }
 
 export type CountAnswers = ReadonlyMap<string, CountedTarget | TargetError>;
@@ -25,7 +30,9 @@ export async function countTargets(
 ): Promise<ReadonlyMap<string, CountAnswers>> {
   const answers = new Map([...subjects.keys()].map((ref) => [ref, new Map<string, CountedTarget | TargetError>()]));
   for (const name of names) {
-    const counted = await countTarget(targets, name, subjects, signal);
+    const asked = new Map([...subjects].filter(([, { without }]) => without?.has(name) !== true));
+    if (asked.size === 0) continue;
+    const counted = await countTarget(targets, name, asked, signal);
     for (const [ref, answer] of counted) answers.get(ref)?.set(name, answer);
   }
   return answers;
@@ -58,9 +65,7 @@ export function batchOf(
   name: string,
   subjects: ReadonlyMap<
     string,
-    Pick<CountSubject, 'identifiers'> & {
-      readonly resolved: ReadonlyMap<string, Readonly<Record<string, readonly string[]>>>;
-    }
+    Pick<CountSubject, 'identifiers'> & { readonly resolved: ReadonlyMap<string, Locators> }
   >,
 ): { readonly batch: SubjectBatch; readonly waiting: ReadonlyMap<string, TargetError> } {
   const batch = new Map<string, TargetSubject>();
@@ -82,7 +87,7 @@ async function describe(target: Target, signal: AbortSignal): Promise<readonly P
   }
 }
 
-/** Resolves what others need of this target. Returns the faults; what was resolved before is not asked again. */
+/** Resolves what others need of this target. Returns the faults. What was resolved before is never replaced by less. */
 async function locate(
   targets: OpenTargets,
   name: string,
@@ -91,19 +96,31 @@ async function locate(
   signal: AbortSignal,
 ): Promise<ReadonlyMap<string, TargetError>> {
   const queries = targets.queriesOf(name);
-  const open = new Map([...batch].filter(([ref]) => subjects.get(ref)?.resolved.has(name) === false));
+  const open = new Map(
+    [...batch].filter(([ref]) => {
+      const subject = subjects.get(ref);
+      return subject !== undefined && (subject.resolvesAgain === true || !subject.resolved.has(name));
+    }),
+  );
   if (Object.keys(queries).length === 0 || open.size === 0) return new Map();
   const target = targets.get(name);
-  const answers: Answers<Readonly<Record<string, readonly string[]>>> = await answersOrFault(open, () =>
+  const answers: Answers<Locators> = await answersOrFault(open, () =>
     callTarget(name, signal, (limit) => target.locate?.(open, queries, limit) ?? Promise.resolve(new Map())),
   );
   const faults = new Map<string, TargetError>();
   for (const ref of open.keys()) {
     const answer = answerFor(name, ref, answers);
     if (answer instanceof TargetError) faults.set(ref, answer);
-    else subjects.get(ref)?.resolved.set(name, answer);
+    else subjects.get(ref)?.resolved.set(name, merged(subjects.get(ref)?.resolved.get(name), answer));
   }
   return faults;
+}
+
+function merged(before: Locators = {}, now: Locators): Locators {
+  const names = new Set([...Object.keys(before), ...Object.keys(now)]);
+  return Object.fromEntries(
+    [...names].map((name) => [name, [...new Set([...(before[name] ?? []), ...(now[name] ?? [])])]]),
+  );
 }
 
 function locatorsMissing(targets: OpenTargets, name: string): TargetError {

@@ -1,7 +1,10 @@
 /** How far each target has come, read from the saved visits. Pure. */
 import { HistoryError, type StageRecord } from '../../engine/history.js';
+import type { JsonObject } from '../../storage/json.js';
+import type { ErasureInventory, InventoryTarget } from './inventory.js';
 
-export type VisitStage = 'revoke' | 'erase' | 'settle';
+export const VISIT_STAGES = ['revoke', 'erase', 'settle'] as const;
+export type VisitStage = (typeof VISIT_STAGES)[number];
 
 /** Where one target stands with one kind of visit. */
 export type VisitState =
@@ -19,20 +22,26 @@ const LONGEST_RETRY_MS = 3_600_000;
 /** So many failures in a row block a target until an operator unblocks its request. */
 const FAILURES_THAT_BLOCK = 8;
 
-/** @throws HistoryError where a visit has a result that visits do not have. */
+/**
+ * What was done under another plan of the target does not count: its plan may have places that nobody looked at then (WF-6).
+ * @throws HistoryError where a visit has a result that visits do not have.
+ */
 export function visitState(
   history: readonly StageRecord[],
   stage: VisitStage,
-  target: string,
+  target: InventoryTarget,
   unblockedAt: Date | null,
 ): VisitState {
   const visits = history.filter(
-    (record) => record.stage === stage && record.place === target && record.result !== undefined,
+    (record) =>
+      record.stage === stage &&
+      record.place === target.name &&
+      record.result !== undefined &&
+      planOfVisit(record) === target.plan_digest,
   );
   const last = visits.at(-1);
   if (last === undefined || last.result?.['cancelled'] === true) return { kind: 'none' };
-  const state = last.result?.['state'];
-  switch (state) {
+  switch (visitResult(last)) {
     case 'done':
       return { kind: 'done' };
     case 'drift':
@@ -41,9 +50,60 @@ export function visitState(
       return { kind: 'postponed', until: untilOf(last), why: text(last, 'why') };
     case 'failed':
       return failedState(visits, last, unblockedAt);
-    default:
-      throw new HistoryError(last.id, 'is a visit without a known result');
   }
+}
+
+/** Whether every target has been erased, and looked at again after that was marked in the registry. */
+export function isSettled(history: readonly StageRecord[], inventory: JsonObject): boolean {
+  const { targets } = inventory as unknown as ErasureInventory;
+  const isDone = (stage: VisitStage) =>
+    targets.every((target) => visitState(history, stage, target, null).kind === 'done');
+  return isErased(history, inventory) && markAfterErase(history) !== null && isDone('settle');
+}
+
+/** Whether every target's erase was verified. */
+export function isErased(history: readonly StageRecord[], inventory: JsonObject): boolean {
+  const { targets } = inventory as unknown as ErasureInventory;
+  return targets.every((target) => visitState(history, 'erase', target, null).kind === 'done');
+}
+
+/** The mark in the registry that every erase is verified; null where something was erased after it. */
+export function markAfterErase(history: readonly StageRecord[]): StageRecord | null {
+  const erased = history.findLastIndex(({ stage }) => stage === 'erase');
+  return history.slice(erased + 1).findLast((record) => isMark(record) && record.result?.['state'] === 'done') ?? null;
+}
+
+export function isMark({ stage, place }: StageRecord): boolean {
+  return stage === 'settle' && place === null;
+}
+
+/** @throws HistoryError */
+export function visitResult(record: StageRecord): 'done' | 'drift' | 'postponed' | 'failed' {
+  const state = record.result?.['state'];
+  switch (state) {
+    case 'done':
+      // A visit that was begun before a revision says under which plan it was done.
+      text(record, 'plan_digest');
+      return state;
+    case 'drift':
+      if (record.stage === 'settle') throw new HistoryError(record.id, 'has drifted, where nothing is compared');
+      return state;
+    case 'postponed':
+      untilOf(record);
+      text(record, 'why');
+      return state;
+    case 'failed':
+      text(record, 'error');
+      return state;
+    default:
+      throw new HistoryError(record.id, 'is a visit without a known result');
+  }
+}
+
+function planOfVisit({ inventory, place, result }: StageRecord): string | undefined {
+  const own = result?.['plan_digest'];
+  if (typeof own === 'string') return own;
+  return (inventory as unknown as ErasureInventory).targets.find(({ name }) => name === place)?.plan_digest;
 }
 
 function failedState(visits: readonly StageRecord[], last: StageRecord, unblockedAt: Date | null): VisitState {
@@ -64,6 +124,7 @@ function spread(id: string, failures: number): number {
   return failures === 1 ? 1 : 0.9 + (Number.parseInt(id.slice(-4), 16) / 0xffff) * 0.2;
 }
 
+/** Whether a gate has compared again what had drifted at this visit. */
 function isGatedAgain(history: readonly StageRecord[], visit: StageRecord): boolean {
   const after = history.slice(history.indexOf(visit) + 1);
   return after.some(({ stage, status }) => stage === 'gate' && status === 'completed');

@@ -7,6 +7,7 @@ import { answerFor, answersOrFault, callTarget } from './call-target.js';
 import { batchOf } from './count-targets.js';
 import type { ErasureDependencies } from './dependencies.js';
 import { countSubject } from './gating.js';
+import { approvedTarget } from './inventory.js';
 import { SLICE_LIMIT } from './settings.js';
 import type { OpenRun, StageBatch } from './stage-batch.js';
 
@@ -30,7 +31,11 @@ export async function eraseInSlices(
   let open = start(deps, batch, opens, name);
   while (open.size > 0) {
     context.signal.throwIfAborted();
-    for (const ref of open.keys()) if (!context.owns(ref)) open.delete(ref);
+    // What is not owned any more is not this worker's to judge either.
+    const lost = [...open.values()].filter(({ open: { id } }) => !context.owns(id)).map((item) => item.open);
+    batch.setAside(lost);
+    for (const { id } of lost) open.delete(id);
+    if (open.size === 0) return;
     const subjects = new Map([...open].map(([ref, { subject }]) => [ref, subject]));
     const options = { limit: SLICE_LIMIT };
     const answers = await answersOrFault(subjects, () =>
@@ -63,17 +68,22 @@ function start(
   return erasing;
 }
 
-/** Where the last slice of this target ended: in this stage, or in the visit before it unless that one found rows left. */
+/**
+ * Where the last slice of this target ended under the present plan: in this stage, or in the visit before it unless that one
+ * found rows left.
+ */
 function lastCursor({ run }: OpenRun, name: string): JsonValue {
-  const own = cursorOf(run.stage.metadata_json.cursor);
+  const { plan_digest } = approvedTarget(run, name);
+  const own = cursorOf(run.stage.metadata_json.cursor, plan_digest);
   if (own !== undefined) return own;
   const visits = run.history.filter(({ stage, place }) => stage === run.stage.stage && place === name);
   const before = visits.at(-1);
-  return before?.result?.['state'] === 'postponed' ? (cursorOf(before.cursor) ?? null) : null;
+  return before?.result?.['state'] === 'postponed' ? (cursorOf(before.cursor, plan_digest) ?? null) : null;
 }
 
-function cursorOf(saved: JsonValue | undefined): JsonValue | undefined {
-  return (saved as JsonObject | undefined)?.['erase'];
+function cursorOf(saved: JsonValue | undefined, planDigest: string): JsonValue | undefined {
+  const cursor = saved as JsonObject | undefined;
+  return cursor?.['plan_digest'] === planDigest ? cursor['erase'] : undefined;
 }
 
 async function afterSlice(
@@ -91,17 +101,17 @@ async function afterSlice(
       batch.fail(item.open, progress);
       continue;
     }
-    cursors.set(ref, {
-      cursor: { ...(item.open.run.stage.metadata_json.cursor as JsonObject | undefined), erase: progress.cursor },
-    });
+    const before = item.open.run.stage.metadata_json.cursor as JsonObject | undefined;
+    const { plan_digest } = approvedTarget(item.open.run, name);
+    cursors.set(ref, { cursor: { ...before, plan_digest, erase: progress.cursor } });
     if (progress.done) continue;
     const idle = isIdle(item, progress) ? item.idle + 1 : 0;
     if (idle >= MOST_IDLE_SLICES) batch.fail(item.open, stuck(name));
     else next.set(ref, { ...item, subject: { ...item.subject, cursor: progress.cursor }, idle });
   }
-  const saved = await context.save(cursors);
-  batch.keep(new Set(batch.live.map(({ id }) => id).filter((id) => !cursors.has(id) || saved.has(id))));
-  for (const ref of next.keys()) if (!saved.has(ref)) next.delete(ref);
+  await batch.save(context, cursors);
+  const live = new Set(batch.live.map(({ id }) => id));
+  for (const ref of next.keys()) if (!live.has(ref)) next.delete(ref);
   return next;
 }
 

@@ -3,13 +3,14 @@ import type { Handler, HandlerContext, Outcome } from '../../engine/workflow.js'
 import { insertReceipts, type ReceiptRow } from '../../requests/receipts.js';
 import { TargetError, TargetFailedError } from '../../targets/target-error.js';
 import type { Cleanup } from '../../targets/target.js';
+import { beginVisits } from './begin-visit.js';
 import { countTargets } from './count-targets.js';
 import type { ErasureDependencies } from './dependencies.js';
 import { eraseInSlices } from './erase-slices.js';
 import { type EraseIntent, eraseIntentOf, newEraseIntent, revokedBefore, revokeIntentOf } from './erase-intent.js';
-import { approvedTarget, countSubject, driftOf, gateTargets, isGated } from './gating.js';
-import type { CountedTarget } from './inventory.js';
-import { withRegistry } from './marks.js';
+import { countSubject } from './gating.js';
+import { approvedTarget, type CountedTarget } from './inventory.js';
+import { requireMarks } from './marks.js';
 import { signTargetReceipts, type VerifiedTarget } from './target-receipts.js';
 import { type OpenRun, StageBatch } from './stage-batch.js';
 import { visitedTarget } from './visited-target.js';
@@ -19,12 +20,14 @@ export function eraseHandler(deps: ErasureDependencies): Handler {
     const name = visitedTarget(runs);
     const batch = await StageBatch.open(runs, deps);
     const verified: VerifiedTarget[] = [...(await passSuperseded(deps, batch, name, context))];
-    await gateLate(deps, batch, name, context);
-    await saveIntents(deps, batch, name, context);
+    await beginVisits(deps, batch, name, context, {
+      saved: ({ run }) => eraseIntentOf(run, name),
+      fresh: ({ run }, planDigest, found) => newEraseIntent(planDigest, found, revokedBefore(run, name)),
+    });
     await eraseInSlices(deps, batch, batch.live, name, context);
     verified.push(...(await verify(deps, batch, name, context)));
     const receipts = await signTargetReceipts(deps, name, verified);
-    for (const { open, places } of verified) batch.finish(open.id, done(receipts.get(open.id) as ReceiptRow, places));
+    for (const one of verified) batch.finish(one.open.id, done(one, name, receipts.get(one.open.id) as ReceiptRow));
     return {
       outcomes: batch.outcomes,
       commit: (tx, saved) =>
@@ -36,7 +39,8 @@ export function eraseHandler(deps: ErasureDependencies): Handler {
   };
 }
 
-function done(receipt: ReceiptRow, places: VerifiedTarget['places']): Outcome {
+function done({ open, places }: VerifiedTarget, name: string, receipt: ReceiptRow): Outcome {
+  const { plan_digest } = approvedTarget(open.run, name);
   const counts = places.map(({ place, action, counted, retained, superseded }) => ({
     place,
     action,
@@ -44,12 +48,12 @@ function done(receipt: ReceiptRow, places: VerifiedTarget['places']): Outcome {
     retained,
     superseded,
   }));
-  return { kind: 'completed', result: { state: 'done', receipt_id: receipt.id, places: counts } };
+  return { kind: 'completed', result: { state: 'done', plan_digest, receipt_id: receipt.id, places: counts } };
 }
 
 /**
- * Reads the registry again before anything is destroyed. Where the subject has a newer generation, everything that is there
- * may be theirs: nothing is touched, and it is reported as superseded.
+ * Reads the registry again before anything is destroyed, and sees to it that nobody is created again meanwhile. Where the
+ * subject has a newer generation, everything that is there may be theirs: nothing is touched, and it is reported as superseded.
  */
 async function passSuperseded(
   deps: ErasureDependencies,
@@ -57,67 +61,19 @@ async function passSuperseded(
   name: string,
   context: HandlerContext,
 ): Promise<readonly VerifiedTarget[]> {
-  const results = await withRegistry(deps, batch, (marks) => deps.registry.check(marks));
-  const superseded: OpenRun[] = [];
-  for (const open of batch.live) {
-    const result = results.get(open.id);
-    if (result === 'superseded') superseded.push(open);
-    else if (result !== 'marked') {
-      batch.finish(open.id, {
-        kind: 'failed',
-        error: 'TOMBSTONE_MISSING: the registry has no tombstone of this request any more',
-        retryable: true,
-      });
-    }
-  }
+  const superseded = await requireMarks(deps, batch, (marks) => deps.registry.reopen(marks));
+  batch.setAside(superseded);
   const counted = await count(deps, batch, superseded, name, context);
   return counted.map(({ open, found }) => {
+    const before = new Map(eraseIntentOf(open.run, name)?.places.map(({ place, matched }) => [place, matched]));
     const revoked = revokedBefore(open.run, name);
-    const places = placesOf(found, ({ place, matched, superseded: newer }) => ({
-      counted: revoked.get(place) ?? 0,
-      left: 0,
-      superseded: matched + newer,
-    }));
+    const places = placesOf(found, ({ place, matched, superseded: newer }) => {
+      // Of what was erased before, as much is known to be gone as is not there any more.
+      const gone = Math.max(revoked.get(place) ?? 0, (before.get(place) ?? 0) - matched);
+      return { counted: gone, left: 0, superseded: matched + newer };
+    });
     return { open, places, cleanup: [] };
   });
-}
-
-/** A target that did not answer in the gate is gated now; drift closes the visit, and waits until the others are done. */
-async function gateLate(
-  deps: ErasureDependencies,
-  batch: StageBatch,
-  name: string,
-  context: HandlerContext,
-): Promise<void> {
-  const late = new Set(batch.live.filter(({ run }) => !isGated(run, name)).map(({ id }) => id));
-  if (late.size === 0) return;
-  const answers = await gateTargets(deps, batch, [name], context);
-  for (const open of batch.live) {
-    const answer = answers.get(open.id)?.get(name);
-    if (answer === undefined || !late.has(open.id)) continue;
-    if (answer instanceof TargetError) batch.fail(open, answer);
-    else if (driftOf(approvedTarget(open.run, name), answer, deps.settings.bounds.drift).length > 0) {
-      batch.finish(open.id, { kind: 'completed', result: { state: 'drift' } });
-    }
-  }
-}
-
-/** The count of what is there, saved once per target before its first delete, however many visits it takes (WF-20). */
-async function saveIntents(
-  deps: ErasureDependencies,
-  batch: StageBatch,
-  name: string,
-  context: HandlerContext,
-): Promise<void> {
-  const starting = batch.live.filter(({ run }) => eraseIntentOf(run, name) === null);
-  const counted = await count(deps, batch, starting, name, context);
-  const intents = new Map(
-    counted.map(({ open, found }) => [open.id, { intent: newEraseIntent(found, revokedBefore(open.run, name)) }]),
-  );
-  if (intents.size === 0) return;
-  const saved = await context.save(intents);
-  batch.keep(new Set(batch.live.map(({ id }) => id).filter((id) => !intents.has(id) || saved.has(id))));
-  for (const [id, progress] of intents) batch.remember(id, progress);
 }
 
 async function verify(

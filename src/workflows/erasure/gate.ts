@@ -1,13 +1,20 @@
 /** The gate: the tombstone before the first delete, and what was approved compared with what is there (WF-7, WF-24). */
-import type { Handler, HandlerContext, Outcome, StageRun } from '../../engine/workflow.js';
+import type { Handler, HandlerContext, Outcome } from '../../engine/workflow.js';
+import { describeError } from '../../observe/describe-error.js';
 import { readClock } from '../../requests/clock.js';
 import { countFreshApprovals } from '../../requests/read.js';
 import { TargetError } from '../../targets/target-error.js';
 import type { CountAnswers } from './count-targets.js';
 import type { ErasureDependencies } from './dependencies.js';
-import { approvedTarget, driftOf, gateTargets } from './gating.js';
-import { digestOf, type ErasureInventory, inventoryTarget, requireWithinBounds } from './inventory.js';
-import { gateIntentOf, newGateIntent, referencesOf, withRegistry } from './marks.js';
+import { driftOf, gateTargets } from './gating.js';
+import {
+  BoundsExceededError,
+  digestOf,
+  type ErasureInventory,
+  inventoryTarget,
+  requireWithinBounds,
+} from './inventory.js';
+import { gateIntentOf, newGateIntent, proposeGenerations, withRegistry } from './marks.js';
 import { type OpenRun, StageBatch } from './stage-batch.js';
 
 export function gateHandler(deps: ErasureDependencies): Handler {
@@ -16,11 +23,11 @@ export function gateHandler(deps: ErasureDependencies): Handler {
     await reviseOldApprovals(deps, batch, context);
     await begin(deps, batch, context);
     await writeTombstones(deps, batch);
-    const names = deps.targets.inGateOrder;
-    const answers = await gateTargets(deps, batch, names, context);
+    const answers = await gateTargets(deps, batch, deps.targets.inGateOrder, context);
     const now = await readClock(deps.database);
-    for (const open of batch.live)
+    for (const open of batch.live) {
       batch.finish(open.id, verdict(deps, open, answers.get(open.id) as CountAnswers, now));
+    }
     return { outcomes: batch.outcomes };
   };
 }
@@ -39,35 +46,21 @@ async function reviseOldApprovals(
   );
   const stale = starting.filter(({ id, run }) => (fresh.get(id) ?? 0) < run.request.approvals_required);
   if (stale.length === 0) return;
-  const expired = new Set(stale.map(({ id }) => id));
-  const part = await StageBatch.open(
-    stale.map(({ run }) => run),
-    deps,
-  );
-  const answers = await gateTargets(deps, part, deps.targets.inGateOrder, context);
+  const answers = await gateTargets(deps, batch, deps.targets.inGateOrder, context, stale);
   const now = await readClock(deps.database);
-  for (const open of batch.live) {
-    if (!expired.has(open.id)) continue;
-    const counted = answers.get(open.id);
-    if (counted !== undefined)
-      batch.finish(
-        open.id,
-        revised(deps, open, counted, now, 'APPROVAL_EXPIRED: the approval is older than approvals.expireAfter'),
-      );
+  const why = 'APPROVAL_EXPIRED: the approval is older than approvals.expireAfter';
+  for (const { id } of stale) {
+    const open = batch.live.find((one) => one.id === id);
+    if (open !== undefined) batch.finish(id, revised(deps, open, answers.get(id) as CountAnswers, now, why));
   }
 }
 
 /** Saves the generation before it is used. */
 async function begin(deps: ErasureDependencies, batch: StageBatch, context: HandlerContext): Promise<void> {
   const starting = batch.live.filter(({ run }) => gateIntentOf(run) === null);
-  if (starting.length === 0) return;
-  const generations = await deps.registry.proposeGenerations(
-    new Map(starting.map((open) => [open.id, referencesOf(deps, open)])),
-  );
-  const intents = new Map(starting.map(({ id }) => [id, newGateIntent(generations.get(id) as number)]));
-  const saved = await context.save(new Map([...intents].map(([id, intent]) => [id, { intent }])));
-  batch.keep(new Set([...batch.live.filter(({ id }) => !intents.has(id)).map(({ id }) => id), ...saved]));
-  for (const [id, intent] of intents) batch.remember(id, { intent });
+  const generations = await proposeGenerations(deps, batch, starting);
+  const intents = [...generations].map(([id, generation]) => [id, { intent: newGateIntent(generation) }] as const);
+  await batch.save(context, new Map(intents));
 }
 
 async function writeTombstones(deps: ErasureDependencies, batch: StageBatch): Promise<void> {
@@ -85,11 +78,7 @@ async function writeTombstones(deps: ErasureDependencies, batch: StageBatch): Pr
 
 function verdict(deps: ErasureDependencies, open: OpenRun, answers: CountAnswers, now: Date): Outcome {
   const { run } = open;
-  const drifted = [...answers].flatMap(([name, answer]) =>
-    answer instanceof TargetError || isBegun(run, name)
-      ? []
-      : driftOf(approvedTarget(run, name), answer, deps.settings.bounds.drift).map((place) => `${name}.${place}`),
-  );
+  const drifted = driftOf(run, answers);
   if (drifted.length > 0) {
     return revised(deps, open, answers, now, `DRIFT: more is there than was approved, in ${drifted.join(', ')}`);
   }
@@ -102,7 +91,10 @@ function verdict(deps: ErasureDependencies, open: OpenRun, answers: CountAnswers
   return { kind: 'completed', result: { state: 'done', inventory_digest: run.request.inventory_digest, targets } };
 }
 
-/** Fresh counts for what answered and is not being erased yet; everything else stays as it was approved. */
+/**
+ * Fresh counts, under the present bounds, for what answered and is not being erased yet; everything else stays as it was
+ * approved. What exceeds the bounds is for no approval: it blocks (WF-9).
+ */
 function revised(
   deps: ErasureDependencies,
   { id, run }: OpenRun,
@@ -110,17 +102,22 @@ function revised(
   now: Date,
   why: string,
 ): Outcome {
+  const { settings } = deps;
   const before = run.inventory as unknown as ErasureInventory;
   const targets = before.targets.map((target) => {
     const answer = answers.get(target.name);
-    const isFresh = answer !== undefined && !(answer instanceof TargetError) && !isBegun(run, target.name);
-    return isFresh ? inventoryTarget(deps.settings, target.name, answer) : target;
+    return answer === undefined || answer instanceof TargetError
+      ? target
+      : inventoryTarget(settings, target.name, answer);
   });
-  requireWithinBounds(targets, deps.settings.bounds.rows);
-  const inventory: ErasureInventory = { ...before, targets, counted_at: now.toISOString() };
+  try {
+    requireWithinBounds(targets, settings.bounds.rows);
+  } catch (error) {
+    if (!(error instanceof BoundsExceededError)) throw error;
+    const { code, message } = describeError(error);
+    return { kind: 'failed', error: `${code}: ${message}`, retryable: false };
+  }
+  const bounds = { ...settings.bounds };
+  const inventory: ErasureInventory = { ...before, targets, bounds, counted_at: now.toISOString() };
   return { kind: 'revised', why, inventory, inventoryDigest: digestOf(inventory, id) };
-}
-
-function isBegun({ history }: StageRun, target: string): boolean {
-  return history.some((record) => record.stage === 'erase' && record.place === target && record.intent !== undefined);
 }

@@ -5,7 +5,7 @@ import { inventoryDigest } from '../../evidence/inventory-digest.js';
 import { planDigest } from '../../evidence/plan-digest.js';
 import { RequestRefusedError } from '../../requests/request-error.js';
 import type { JsonObject } from '../../storage/json.js';
-import type { Place, PlaceCount } from '../../targets/target.js';
+import type { Place, PlaceCount, TargetDeclaration } from '../../targets/target.js';
 import type { ErasureSettings } from './settings.js';
 
 export const WORKFLOW = 'erasure';
@@ -65,15 +65,19 @@ export interface CountedTarget {
   readonly counts: readonly PlaceCount[];
 }
 
-/** @throws BoundsExceededError where more is there than a request may delete. */
+/**
+ * @param kept - targets that stay as they were approved, by name; the others are in `counted`.
+ * @throws BoundsExceededError where more is there than a request may delete.
+ */
 export function buildInventory(
   settings: ErasureSettings,
   commitment: string,
   counted: ReadonlyMap<string, CountedTarget>,
   countedAt: Date,
+  kept: ReadonlyMap<string, InventoryTarget> = new Map(),
 ): ErasureInventory {
-  const targets = Object.keys(settings.targets).map((name) =>
-    inventoryTarget(settings, name, counted.get(name) as CountedTarget),
+  const targets = Object.keys(settings.targets).map(
+    (name) => kept.get(name) ?? inventoryTarget(settings, name, counted.get(name) as CountedTarget),
   );
   requireWithinBounds(targets, settings.bounds.rows);
   return {
@@ -99,7 +103,7 @@ export function inventoryTarget(
     name,
     kind: declaration.kind,
     handler_version: declaration.handlerVersion,
-    plan_digest: planDigest(declaration),
+    plan_digest: presentPlan(declaration),
     revokes: declaration.revokes,
     needs: [...new Set(Object.values(declaration.locators).map(({ target }) => target))],
     places: places.map(({ place, action, basis }) => ({
@@ -112,11 +116,23 @@ export function inventoryTarget(
   };
 }
 
+/** A target as it stands in an inventory that was read before. */
+export function approvedTarget({ inventory }: { readonly inventory: JsonObject }, target: string): InventoryTarget {
+  const found = (inventory as unknown as ErasureInventory).targets.find(({ name }) => name === target);
+  if (found === undefined) throw new Error(`Target ${target} is not in the inventory.`);
+  return found;
+}
+
+/** How many copies the targets hold that are to be deleted or changed. */
+export function rowsOf(targets: readonly InventoryTarget[]): number {
+  return targets.flatMap(({ places }) => places).reduce((sum, { count: rows }) => sum + rows, 0);
+}
+
 /** @throws BoundsExceededError naming the fullest place. */
 export function requireWithinBounds(targets: readonly InventoryTarget[], limit: number): void {
-  const places = targets.flatMap(({ name, places: of }) => of.map((place) => ({ ...place, target: name })));
-  const total = places.reduce((sum, place) => sum + place.count, 0);
+  const total = rowsOf(targets);
   if (total <= limit) return;
+  const places = targets.flatMap(({ name, places: of }) => of.map((place) => ({ ...place, target: name })));
   const fullest = places.reduce((most, place) => (place.count > most.count ? place : most));
   throw new BoundsExceededError(
     `${total} copies would be deleted and bounds.rows allows ${limit} a request; most, ${fullest.count}, are in ${fullest.place} of target ${fullest.target}: raise the bound if that is right.`,
@@ -154,6 +170,15 @@ export function digestOf(inventory: JsonObject, requestId: string): string {
   });
 }
 
+/** Asked at every transition of every request, and a declaration does not change. */
+const plans = new WeakMap<TargetDeclaration, string>();
+
+export function presentPlan(declaration: TargetDeclaration): string {
+  const digested = plans.get(declaration) ?? planDigest(declaration);
+  plans.set(declaration, digested);
+  return digested;
+}
+
 /**
  * Whether the configuration would still do what was approved (WF-6).
  * @throws RequestRefusedError PLAN_CHANGED, with both digests.
@@ -163,7 +188,7 @@ export function requireSamePlan(settings: ErasureSettings, inventory: ErasureInv
   const names = new Set([...approved.keys(), ...Object.keys(settings.targets)]);
   for (const name of names) {
     const declaration = settings.targets[name];
-    const present = declaration === undefined ? 'none' : planDigest(declaration);
+    const present = declaration === undefined ? 'none' : presentPlan(declaration);
     const then = approved.get(name) ?? 'none';
     if (present !== then) {
       throw new RequestRefusedError(

@@ -1,25 +1,27 @@
 /** Decides the next stage of an erasure: gate, revoke and erase visits, settle, seal; ungate after a cancel. */
-import { HistoryError, type StageRecord } from '../../engine/history.js';
+import type { StageRecord } from '../../engine/history.js';
 import type { Policy, PolicyInput } from '../../engine/workflow.js';
 import type { Wait } from '../../requests/decision.js';
-import { type VisitStage, visitState, type VisitState } from './coverage.js';
-import type { ErasureInventory } from './inventory.js';
+import { checkHistory } from './check-history.js';
+import { markAfterErase, type VisitStage, visitState, type VisitState } from './coverage.js';
+import type { ErasureInventory, InventoryTarget } from './inventory.js';
 
 type Decided = ReturnType<Policy['decide']>;
-
-const VISITS: readonly string[] = ['revoke', 'erase', 'settle'] satisfies VisitStage[];
-const STAGES: readonly string[] = ['gate', ...VISITS, 'seal', 'ungate'];
 
 export const erasurePolicy: Policy = {
   decide(input) {
     checkHistory(input);
-    const last = input.history.at(-1);
+    const { history } = input;
+    const last = history.at(-1);
     if (last === undefined) return input.isCancelled ? cancelled() : enter('gate', null, 'begin');
-    if (last.stage === 'ungate' && last.result?.['cancelled'] !== true) return cancelled();
-    if (last.result?.['cancelled'] === true || (input.isCancelled && isCancellable(input.history))) {
-      return hasGate(input.history) ? enter('ungate', null, 'cancel') : cancelled();
+    const { stage, result } = last;
+    if (stage === 'ungate' && result?.['cancelled'] !== true) return cancelled();
+    if (result?.['cancelled'] === true || (input.isCancelled && isCancellable(history))) {
+      return hasGate(history) ? enter('ungate', null, 'cancel') : cancelled();
     }
-    if (last.stage === 'seal') return { kind: 'end', status: 'completed', transition: { decision: 'completed' } };
+    if (stage === 'seal' && result?.['state'] === 'done') {
+      return { kind: 'end', status: 'completed', transition: { decision: 'completed' } };
+    }
     return decideVisits(input);
   },
 
@@ -38,45 +40,55 @@ function hasGate(history: readonly StageRecord[]): boolean {
   return history.some(({ stage, intent }) => stage === 'gate' && intent !== undefined);
 }
 
+interface Visit {
+  readonly stage: VisitStage;
+  readonly target: string;
+  readonly state: VisitState;
+}
+
+function visitsOf(input: PolicyInput, stage: VisitStage, targets: readonly InventoryTarget[]): readonly Visit[] {
+  return targets.map((target) => ({
+    stage,
+    target: target.name,
+    state: visitState(input.history, stage, target, input.unblockedAt),
+  }));
+}
+
 function decideVisits(input: PolicyInput): Decided {
   const inventory = input.inventory as unknown as ErasureInventory;
-  const state = (stage: VisitStage, target: string) => visitState(input.history, stage, target, input.unblockedAt);
-  const revokes = inventory.targets
-    .filter((target) => target.revokes)
-    .map(({ name }) => ({ stage: 'revoke' as const, target: name, state: state('revoke', name) }));
-  const unrevoked = new Set(revokes.filter((visit) => visit.state.kind !== 'done').map(({ target }) => target));
+  const { targets } = inventory;
+  const revokes = visitsOf(
+    input,
+    'revoke',
+    targets.filter((target) => target.revokes),
+  ).filter(isOpen);
   // Access ends everywhere before anything is wiped; a target that is down is revoked before its own erase (WF-13).
-  const erases = inventory.targets
-    .filter(({ name }) => !unrevoked.has(name))
-    .map(({ name }) => ({ stage: 'erase' as const, target: name, state: state('erase', name) }));
-  const open = [...revokes, ...erases].filter((visit) => visit.state.kind !== 'done');
-  if (open.length > 0) return nextVisit(open, input);
+  const unrevoked = new Set(revokes.map(({ target }) => target));
+  const erases = visitsOf(
+    input,
+    'erase',
+    targets.filter(({ name }) => !unrevoked.has(name)),
+  ).filter(isOpen);
+  if (revokes.length + erases.length > 0) return nextVisit([...revokes, ...erases], input);
   return decideSettle(input, inventory);
 }
 
 function decideSettle(input: PolicyInput, inventory: ErasureInventory): Decided {
-  const marked = input.history.find(({ stage, place }) => stage === 'settle' && place === null);
-  if (marked === undefined) return enter('settle', null, 'erased');
-  const visits = inventory.targets.map(({ name }) => ({
-    stage: 'settle' as const,
-    target: name,
-    state: visitState(input.history, 'settle', name, input.unblockedAt),
-  }));
-  const open = visits.filter((visit) => visit.state.kind !== 'done');
-  if (open.length === 0) return enter('seal', null, 'settled');
-  const due = new Date((marked.finishedAt?.getTime() ?? 0) + inventory.settle_seconds * 1000);
+  const marked = markAfterErase(input.history);
+  if (marked === null) return enter('settle', null, 'erased');
+  const open = visitsOf(input, 'settle', inventory.targets).filter(isOpen);
   const [first] = open;
-  if (first !== undefined && input.now < due) {
+  if (first === undefined) return enter('seal', null, 'settled');
+  const due = new Date((marked.finishedAt?.getTime() ?? 0) + inventory.settle_seconds * 1000);
+  if (input.now < due) {
     const wait: Wait = { status: 'waiting', until: due, why: 'SETTLING: the longest message age has to pass' };
     return { ...enter('settle', first.target, 'visit'), wait };
   }
   return nextVisit(open, input);
 }
 
-interface Visit {
-  readonly stage: VisitStage;
-  readonly target: string;
-  readonly state: VisitState;
+function isOpen({ state }: Visit): boolean {
+  return state.kind !== 'done';
 }
 
 /**
@@ -88,19 +100,29 @@ function nextVisit(open: readonly Visit[], input: PolicyInput): Decided {
   if (fresh !== undefined) return enter(fresh.stage, fresh.target, 'visit');
   const waiting = open.flatMap((visit) => ('until' in visit.state ? [{ ...visit, state: visit.state }] : []));
   const [next] = waiting.toSorted((one, other) => one.state.until.getTime() - other.state.until.getTime());
-  if (next !== undefined && next.state.until <= input.now) return enter(next.stage, next.target, 'visit');
-  // A revision that needs approval is asked for when there is nothing else to do; the gate makes it.
-  if (open.some(({ state }) => state.kind === 'drift')) return enter('gate', null, 'drift');
   if (next !== undefined) {
-    const failed = waiting.find(({ state }) => state.kind === 'failed');
-    const named = failed ?? next;
-    const status = failed === undefined ? 'waiting' : 'retry_wait';
-    const why = `${named.target}: ${named.state.why}`;
-    return { ...enter(next.stage, next.target, 'visit'), wait: { status, until: next.state.until, why } };
+    const { until } = next.state;
+    const visit = enter(next.stage, next.target, 'visit');
+    if (until <= input.now) return visit;
+    const status = waiting.some(({ state }) => state.kind === 'failed') ? 'retry_wait' : 'waiting';
+    return { ...visit, wait: { status, until, why: reasons(open) } };
   }
+  // While a request waits for a person no target of it is tried again: so this comes when the others are done or blocked.
+  if (open.some(({ state }) => state.kind === 'drift')) return enter('gate', null, 'drift');
   const blocked = open[0] as Visit;
-  const why = open.map(({ target, state }) => `${target}: ${'why' in state ? state.why : ''}`).join('; ');
-  return { ...enter(blocked.stage, blocked.target, 'visit'), wait: { status: 'blocked', until: null, why } };
+  return {
+    ...enter(blocked.stage, blocked.target, 'visit'),
+    wait: { status: 'blocked', until: null, why: reasons(open) },
+  };
+}
+
+/** Failures first: the text may be cut where it is long. */
+function reasons(open: readonly Visit[]): string {
+  const rank = ({ state }: Visit): number => ['blocked', 'failed', 'postponed', 'drift'].indexOf(state.kind);
+  return open
+    .toSorted((one, other) => rank(one) - rank(other))
+    .map(({ target, state }) => `${target}: ${'why' in state ? state.why : 'DRIFT: more is there than was approved'}`)
+    .join('; ');
 }
 
 function enter(stage: string, target: string | null, decision: string): Extract<Decided, { kind: 'enter' }> {
@@ -109,29 +131,4 @@ function enter(stage: string, target: string | null, decision: string): Extract<
 
 function cancelled(): Decided {
   return { kind: 'end', status: 'cancelled', transition: { decision: 'cancelled' } };
-}
-
-/** Every saved row against the rules, before anything is decided from it (EX-10, EX-11). */
-function checkHistory(input: PolicyInput): void {
-  let isGated = false;
-  for (const record of input.history) {
-    const { stage, place } = record;
-    if (!STAGES.includes(stage))
-      throw new HistoryError(record.id, `is of a stage, ${stage}, that erasures do not have`);
-    if ((record.inputs['target'] ?? null) !== place)
-      throw new HistoryError(record.id, 'has another target in its inputs than in its column');
-    if (place !== null && !targetNames(record).includes(place)) {
-      throw new HistoryError(record.id, 'visits a target that the approved inventory does not have');
-    }
-    const isVisit = VISITS.includes(stage) && !(stage === 'settle' && place === null);
-    if (isVisit !== (place !== null))
-      throw new HistoryError(record.id, 'has a target where its stage has none, or none where it needs one');
-    if (isVisit && !isGated) throw new HistoryError(record.id, 'visits a target before the gate');
-    if (stage === 'gate' && record.status === 'completed') isGated = true;
-    if (isVisit && record.result !== undefined) visitState([record], stage as VisitStage, place as string, null);
-  }
-}
-
-function targetNames(record: StageRecord): readonly string[] {
-  return (record.inventory as unknown as ErasureInventory).targets.map(({ name }) => name);
 }

@@ -7,12 +7,13 @@ import { finalReceipt, type ReceiptHead } from '../../evidence/write-receipt.js'
 import { insertReceipts, type ReceiptRow } from '../../requests/receipts.js';
 import { readApprovalsOf, readInventoriesOf } from '../../requests/read.js';
 import type { ApprovalRow, InventoryRow, StageRow } from '../../requests/request.js';
-import { destroySealed, replaceReferences } from '../../requests/sealed.js';
+import { destroySealed, forgetIntents, replaceReferences } from '../../requests/sealed.js';
 import type { Ending } from '../../requests/transition.js';
 import type { Queries } from '../../storage/database.js';
+import { isSettled } from './coverage.js';
 import type { ErasureDependencies } from './dependencies.js';
 import { type ErasureInventory, WORKFLOW, WORKFLOW_VERSION } from './inventory.js';
-import { withRegistry } from './marks.js';
+import { requireMarks } from './marks.js';
 import { type OpenRun, StageBatch } from './stage-batch.js';
 import { receiptHeads, receiptRow } from './target-receipts.js';
 
@@ -29,18 +30,11 @@ const rowSchema = z.strictObject({
 export function sealHandler(deps: ErasureDependencies): Handler {
   return async (runs, context) => {
     const batch = await StageBatch.open(runs, deps);
-    const results = await withRegistry(deps, batch, (marks) =>
-      deps.registry.complete(marks, deps.settings.tombstoneSeconds),
-    );
-    for (const { id } of batch.live) {
-      if (results.get(id) === 'missing') {
-        batch.finish(id, {
-          kind: 'failed',
-          error: 'TOMBSTONE_MISSING: the registry has no tombstone of this request any more',
-          retryable: true,
-        });
-      }
+    // A revision may have added a target since this was decided.
+    for (const { id, run } of batch.live) {
+      if (!isSettled(run.history, run.inventory)) batch.finish(id, { kind: 'completed', result: { state: 'open' } });
     }
+    await requireMarks(deps, batch, (marks) => deps.registry.complete(marks, deps.settings.tombstoneSeconds));
     context.signal.throwIfAborted();
     const receipts = await signFinalReceipts(deps, batch.live);
     for (const { id } of batch.live) {
@@ -101,12 +95,18 @@ function finalOutcome(
       approvedBy: approved_by,
       approvedAt: approved_at.toISOString(),
     })),
-    targets: (run.inventory as unknown as ErasureInventory).targets.map(({ name }) => ({
-      target: name,
-      resurrections: resurrectionsOf(run, name),
-    })),
+    targets: coveredTargets(run).map((name) => ({ target: name, resurrections: resurrectionsOf(run, name) })),
     identifiersUnreadableFrom: { rule: 'horizons_passed', at: unreadable.toISOString() },
   };
+}
+
+/** Those of the inventory, and those that have a receipt although a revision has dropped them since. */
+function coveredTargets({ inventory, history }: StageRun): readonly string[] {
+  const { targets } = inventory as unknown as ErasureInventory;
+  const erased = history.flatMap(({ stage, place, result }) =>
+    stage === 'erase' && place !== null && result?.['state'] === 'done' ? [place] : [],
+  );
+  return [...new Set([...targets.map(({ name }) => name), ...erased])];
 }
 
 function resurrectionsOf({ history }: StageRun, target: string): number {
@@ -120,7 +120,8 @@ function tokenOf(deps: ErasureDependencies, { request }: Pick<StageRun, 'request
 
 /**
  * Commits with the terminal transition: the final receipt is stored, and what leads back to the subject is destroyed: the
- * sealed identifiers with the digest's salt, operators' free text, and, where configured, the reference.
+ * sealed identifiers with the digest's salt, operators' free text, the generations and the group by which the request could
+ * be matched with its tombstone, and, where configured, the reference.
  */
 export async function endErasures(
   tx: Queries,
@@ -129,10 +130,9 @@ export async function endErasures(
 ): Promise<void> {
   const completed = endings.filter(({ status }) => status === 'completed');
   await insertReceipts(tx, completed.map(sealedReceiptOf));
-  await destroySealed(
-    tx,
-    endings.map(({ requestId }) => requestId),
-  );
+  const ids = endings.map(({ requestId }) => requestId);
+  await destroySealed(tx, ids);
+  await forgetIntents(tx, ids, ['gate', 'ungate']);
   if (!deps.settings.receiptToken) return;
   const replacements = endings.map(({ requestId, status, snapshot }) => ({
     requestId,

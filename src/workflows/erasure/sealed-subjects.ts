@@ -21,13 +21,16 @@ const IDENTIFIERS = 'identifiers';
 const SALT = 'salt';
 const LOCATORS = 'locators:';
 
+/** Values that one target resolved for others, by the name under which they were asked for. */
+export type Locators = Readonly<Record<string, readonly string[]>>;
+
 /** What is known of one subject while its handler runs. */
 export interface OpenedSubject {
   readonly key: NormalisedIdentifier;
   readonly identifiers: Readonly<Record<string, string>>;
   readonly salt: string;
   /** What each target resolved for the others before anything of it was deleted, by that target's name. */
-  readonly resolved: ReadonlyMap<string, Readonly<Record<string, readonly string[]>>>;
+  readonly resolved: ReadonlyMap<string, Locators>;
 }
 
 /** The parts that every erasure begins with. @throws MissingKeyError */
@@ -53,7 +56,7 @@ export function sealLocators(
   ring: KeyRing,
   requestId: string,
   source: string,
-  locators: Readonly<Record<string, readonly string[]>>,
+  locators: Locators,
 ): Promise<SealedPart> {
   return sealPart(ring, requestId, `${LOCATORS}${source}`, locators);
 }

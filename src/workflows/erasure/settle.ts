@@ -1,12 +1,18 @@
 /** Looks again, after the longest message age: what came back is erased and counted (WF-27). */
-import type { Handler, HandlerContext } from '../../engine/workflow.js';
+import { z } from 'zod';
+import type { Handler, HandlerContext, StageRun } from '../../engine/workflow.js';
 import { TargetError, TargetFailedError } from '../../targets/target-error.js';
 import { countTargets } from './count-targets.js';
+import { isErased } from './coverage.js';
 import type { ErasureDependencies } from './dependencies.js';
 import { eraseInSlices } from './erase-slices.js';
 import { countSubject } from './gating.js';
-import { withRegistry } from './marks.js';
+import { approvedTarget } from './inventory.js';
+import { requireMarks } from './marks.js';
 import { type OpenRun, StageBatch } from './stage-batch.js';
+
+/** How much has come back at most: saved before it is erased, so that no crash takes it out of the receipt. */
+const intentSchema = z.strictObject({ returned: z.int().min(0) });
 
 export function settleHandler(deps: ErasureDependencies): Handler {
   return async (runs, context) => {
@@ -20,18 +26,12 @@ export function settleHandler(deps: ErasureDependencies): Handler {
 
 /** Every erase is verified: from now on the person can sign up again, as the next generation (REG-9). */
 async function markErased(deps: ErasureDependencies, batch: StageBatch): Promise<void> {
-  const results = await withRegistry(deps, batch, (marks) => deps.registry.markErased(marks));
-  for (const { id } of batch.live) {
-    if (results.get(id) === 'missing') {
-      batch.finish(id, {
-        kind: 'failed',
-        error: 'TOMBSTONE_MISSING: the registry has no tombstone of this request any more',
-        retryable: true,
-      });
-    } else {
-      batch.finish(id, { kind: 'completed', result: { state: 'done' } });
-    }
+  // A revision may have added a target since this was decided.
+  for (const { id, run } of batch.live) {
+    if (!isErased(run.history, run.inventory)) batch.finish(id, { kind: 'completed', result: { state: 'open' } });
   }
+  await requireMarks(deps, batch, (marks) => deps.registry.markErased(marks));
+  for (const { id } of batch.live) batch.finish(id, { kind: 'completed', result: { state: 'done' } });
 }
 
 async function visit(
@@ -40,46 +40,73 @@ async function visit(
   name: string,
   context: HandlerContext,
 ): Promise<void> {
-  const back = await findReturned(deps, batch, name, context);
-  if (back.size === 0) return;
+  // What is there belongs to a newer generation.
+  const leave = (opens: readonly OpenRun[]): void => {
+    for (const open of opens) finish(deps, batch, open, name, { superseded: true });
+  };
+  leave(await requireMarks(deps, batch, (marks) => deps.registry.check(marks)));
+  const returned = await findReturned(deps, batch, name, context);
   // In progress again while it is erased, so that no sign-up slips in between. One that did already is left in peace.
-  const reopened = await withRegistry(deps, batch, (marks) => deps.registry.reopen(marks));
-  for (const { id } of batch.live) if (reopened.get(id) === 'superseded') leave(batch, id);
-  const erasing = batch.live;
-  await eraseInSlices(deps, batch, erasing, name, context);
+  leave(await requireMarks(deps, batch, (marks) => deps.registry.reopen(marks)));
+  await eraseInSlices(
+    deps,
+    batch,
+    batch.live.filter(({ id }) => (returned.get(id) ?? 0) > 0),
+    name,
+    context,
+  );
   const left = await countAll(deps, batch, batch.live, name, context);
   for (const open of batch.live) {
     const remaining = left.get(open.id) ?? 0;
     if (remaining > 0) batch.fail(open, cameBackAgain(name, remaining));
   }
-  await withRegistry(deps, batch, (marks) => deps.registry.markErased(marks));
-  for (const { id } of batch.live) {
-    const resurrections = back.get(id) ?? 0;
-    deps.counters.add('expunge_resurrections_total', { target: name }, resurrections);
-    deps.log.warn('resurrection_found', { requestId: id, target: name, count: resurrections });
-    batch.finish(id, { kind: 'completed', result: { state: 'done', resurrections } });
-  }
+  await requireMarks(deps, batch, (marks) => deps.registry.markErased(marks));
+  for (const open of batch.live) finish(deps, batch, open, name, {});
 }
 
-/** Counts, and ends the runs where nothing came back. Returns how much did, for the others. */
+/** Counts, ends the runs where nothing has come back in this visit or an earlier one, and saves how much did. */
 async function findReturned(
   deps: ErasureDependencies,
   batch: StageBatch,
   name: string,
   context: HandlerContext,
 ): Promise<ReadonlyMap<string, number>> {
-  const standing = await withRegistry(deps, batch, (marks) => deps.registry.check(marks));
-  for (const { id } of batch.live) if (standing.get(id) === 'superseded') leave(batch, id);
   const found = await countAll(deps, batch, batch.live, name, context);
-  for (const { id } of batch.live) {
-    if (found.get(id) === 0) batch.finish(id, { kind: 'completed', result: { state: 'done', resurrections: 0 } });
+  const intents = new Map<string, { intent: { returned: number } }>();
+  for (const open of batch.live) {
+    const now = found.get(open.id) ?? 0;
+    const before = returnedBefore(open.run, name);
+    if (now === 0 && before === 0) finish(deps, batch, open, name, {});
+    else if (now > before) intents.set(open.id, { intent: { returned: now } });
   }
+  await batch.save(context, intents);
   return found;
 }
 
-/** What is there belongs to a newer generation. */
-function leave(batch: StageBatch, id: string): void {
-  batch.finish(id, { kind: 'completed', result: { state: 'done', resurrections: 0, superseded: true } });
+/** The most that any visit of this target has found, this one included. */
+function returnedBefore({ stage, history }: StageRun, name: string): number {
+  const intents = history
+    .filter((record) => record.stage === 'settle' && record.place === name && record.intent !== undefined)
+    .map(({ intent }) => intent);
+  const own = stage.metadata_json.intent;
+  const saved = own === undefined ? intents : [...intents, own];
+  return Math.max(0, ...saved.map((intent) => intentSchema.parse(intent).returned));
+}
+
+function finish(
+  deps: ErasureDependencies,
+  batch: StageBatch,
+  { id, run }: OpenRun,
+  name: string,
+  more: { readonly superseded?: true },
+): void {
+  const { plan_digest } = approvedTarget(run, name);
+  const resurrections = returnedBefore(run, name);
+  if (resurrections > 0) {
+    deps.counters.add('expunge_resurrections_total', { target: name }, resurrections);
+    deps.log.warn('resurrection_found', { requestId: id, target: name, count: resurrections });
+  }
+  batch.finish(id, { kind: 'completed', result: { state: 'done', plan_digest, resurrections, ...more } });
 }
 
 async function countAll(

@@ -1,5 +1,5 @@
 /** The runs of one handler call: those still under way, and what was said of the others. */
-import type { Outcome, StageProgress, StageRun } from '../../engine/workflow.js';
+import type { HandlerContext, Outcome, StageProgress, StageRun } from '../../engine/workflow.js';
 import { describeError } from '../../observe/describe-error.js';
 import { type TargetError } from '../../targets/target-error.js';
 import { outcomeOf } from './call-target.js';
@@ -32,14 +32,23 @@ export class StageBatch {
     for (const run of runs) {
       const { id } = run.request;
       const subject = subjects.get(id);
-      if (subject !== undefined && !(subject instanceof Error)) batch.#live.set(id, { id, run, subject });
-      else batch.outcomes.set(id, { kind: 'failed', error: errorText(subject), retryable: false });
+      if (subject !== undefined && !(subject instanceof Error)) {
+        batch.#live.set(id, { id, run, subject });
+        continue;
+      }
+      deps.log.error('stage_failed', { requestId: id, stage: run.stage.stage, code: describeError(subject).code });
+      batch.outcomes.set(id, { kind: 'failed', error: errorText(subject), retryable: false });
     }
     return batch;
   }
 
   get live(): readonly OpenRun[] {
     return [...this.#live.values()];
+  }
+
+  /** Takes runs out of what is under way; they are finished apart. */
+  setAside(opens: readonly OpenRun[]): void {
+    for (const { id } of opens) this.#live.delete(id);
   }
 
   finish(id: string, outcome: Outcome): void {
@@ -67,9 +76,20 @@ export class StageBatch {
     if (open !== undefined) this.#live.set(id, { ...open, subject: { ...open.subject, resolved } });
   }
 
-  /** Drops the runs whose progress was not saved: the engine knows why. */
-  keep(saved: ReadonlySet<string>): void {
-    for (const id of this.#live.keys()) if (!saved.has(id)) this.#live.delete(id);
+  /** Drops those of `opens` whose progress was not saved: the engine knows why. */
+  keepOf(opens: Iterable<Pick<OpenRun, 'id'>>, saved: ReadonlySet<string>): void {
+    for (const { id } of opens) if (!saved.has(id)) this.#live.delete(id);
+  }
+
+  /** Saves intents or cursors, drops the runs for which that was refused, and remembers the others'. */
+  async save(context: HandlerContext, progress: ReadonlyMap<string, StageProgress>): Promise<void> {
+    if (progress.size === 0) return;
+    const saved = await context.save(progress);
+    this.keepOf(
+      [...progress.keys()].map((id) => ({ id })),
+      saved,
+    );
+    for (const [id, one] of progress) this.remember(id, one);
   }
 }
 

@@ -6,7 +6,7 @@ import { readClock } from '../../requests/clock.js';
 import { readLastReceipts, type ReceiptRow } from '../../requests/receipts.js';
 import type { Cleanup } from '../../targets/target.js';
 import type { ErasureDependencies } from './dependencies.js';
-import { approvedTarget } from './gating.js';
+import { approvedTarget } from './inventory.js';
 import type { OpenRun } from './stage-batch.js';
 
 /** A target that an independent read has shown to be clean. */

@@ -26,7 +26,9 @@ export function erasure(deps: ErasureDependencies): Workflow {
     },
     visits: new Set(['revoke', 'erase', 'settle']),
     digest: (request, inventory) => digestOf(inventory, request.id),
-    requireRunnable: (request, inventory) => {
+    // To undo the gate takes no plan: a plan that has changed may be why it is undone.
+    requireRunnable: (request, inventory, stage) => {
+      if (stage === 'ungate') return;
       requireSamePlan(deps.settings, readInventory(inventory, request.id), request.id);
     },
     end: (tx, endings) => endErasures(tx, endings, deps),
