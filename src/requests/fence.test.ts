@@ -223,14 +223,17 @@ describeWithPostgres('ownership', () => {
       await beside(async (client) => {
         await lock(client, locked.id);
         // On a machine that is slow the renewal may have given up before the save is back: then once more.
-        for (let stillWaits = false; !stillWaits;) {
-          const renewal = renew(record.database.aside, [saved.lease, locked.lease]);
-          const settled = renewal.then(() => undefined);
-          await Promise.race([settled, until(somebodyWaits)]);
+        let stillWaits = false;
+        while (!stillWaits) {
+          let isOver = false;
+          const renewal = renew(record.database.aside, [saved.lease, locked.lease]).finally(() => {
+            isOver = true;
+          });
+          while (!isOver && !(await holds(somebodyWaits)));
           const progress = [{ lease: saved.lease, stageId: saved.stageId, cursor: 1 }];
           expect((await saveProgress(record.database, progress)).get(saved.id)).toBe('saved');
           stillWaits = await holds(somebodyWaits);
-          await settled;
+          await renewal;
         }
         await client.query('ROLLBACK');
       });
