@@ -2,7 +2,7 @@
 import type { RunObserver } from '../engine/advance.js';
 import type { StageRow } from '../requests/request.js';
 import type { OutcomeToSave } from '../requests/save-outcomes.js';
-import type { JsonObject } from '../storage/json.js';
+import type { JsonObject, JsonValue } from '../storage/json.js';
 import type { Log } from '../observe/log.js';
 import { styleFor } from './output.js';
 
@@ -10,9 +10,12 @@ type SavedOutcome = OutcomeToSave['outcome'];
 
 const NAME_WIDTH = 40;
 
-/** What to give a run: the log, and the terminal where somebody watches. */
-export function observe(log: Log, isWatched: boolean): RunObserver {
-  const terminal = isWatched ? showProgress() : {};
+/**
+ * What to give a run.
+ * @param watched - the terminal that somebody watches; null where nobody does.
+ */
+export function observe(log: Log, watched: NodeJS.WriteStream | null): RunObserver {
+  const terminal: RunObserver = watched === null ? {} : showProgress(watched);
   return {
     stageStarted(stage) {
       log.info('stage_started', fieldsOf(stage));
@@ -32,8 +35,8 @@ function fieldsOf({ id, request_id, stage, target_community_id }: StageRow) {
   };
 }
 
-/** Writes to standard error. One stage runs at a time; its line is written over when it is done. */
-function showProgress(stream: NodeJS.WriteStream = process.stderr): RunObserver {
+/** One stage runs at a time; its line is written over when it is done. */
+function showProgress(stream: NodeJS.WriteStream): RunObserver {
   const style = styleFor(stream);
   let startedAt = performance.now();
   return {
@@ -71,10 +74,41 @@ function detailOf(outcome: SavedOutcome): string {
   }
 }
 
-/** The flat values of a result: `has_agents true`. */
+/** What a result says in numbers: `29 deleted, 12 anonymized`, `has_agents true`; of a visit that did not finish, why. */
 function summarise(result: JsonObject): string {
+  const { places, why, error } = result;
+  if (typeof why === 'string') return why;
+  if (typeof error === 'string') return error;
+  if (Array.isArray(places)) return sums(places as readonly JsonObject[]);
   return Object.entries(result)
-    .filter(([name, value]) => name !== 'state' && ['string', 'number', 'boolean'].includes(typeof value))
-    .map(([name, value]) => `${name} ${String(value)}`)
+    .flatMap(([name, value]) => (typeof value === 'number' || typeof value === 'boolean' ? [`${name} ${value}`] : []))
     .join(', ');
+}
+
+const DONE_BY: Readonly<Record<string, string>> = {
+  delete: 'deleted',
+  anonymize: 'anonymized',
+  pseudonymize: 'pseudonymized',
+};
+
+/** Of what was counted in each place, what was done with it; what has to stay, or belongs to somebody new, was not. */
+function sums(places: readonly JsonObject[]): string {
+  const totals = new Map<string, number>();
+  const add = (word: string, count: number): void => {
+    if (count > 0) totals.set(word, (totals.get(word) ?? 0) + count);
+  };
+  for (const { action, counted, retained, superseded } of places) {
+    const kept = numberOf(retained) + numberOf(superseded);
+    add(
+      (typeof action === 'string' ? DONE_BY[action] : undefined) ?? 'done',
+      action === 'retain' ? 0 : numberOf(counted) - kept,
+    );
+    add('retained', numberOf(retained));
+    add('superseded', numberOf(superseded));
+  }
+  return [...totals].map(([word, total]) => `${total} ${word}`).join(', ');
+}
+
+function numberOf(value: JsonValue | undefined): number {
+  return typeof value === 'number' ? value : 0;
 }

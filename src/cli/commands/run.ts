@@ -49,11 +49,13 @@ export async function runRequest(
           executorId: executor,
           signal: interruption.signal,
           ...(stepwise ? { budget: 1 } : {}),
-          observer: observe(log, output.isWatched),
+          observer: observe(log, output.isWatched ? process.stderr : null),
         },
         workflows,
       );
       if (end.kind === 'error') throw end.error;
+      // The line of the stage that was at work is still open.
+      if (end.kind === 'interrupted' && output.isWatched) output.tell('');
       const line = runEndLine(id, end, stepwise);
       if (line !== null) output.tell(`expunge: ${line}`);
       if (end.kind !== 'interrupted') {

@@ -37,7 +37,7 @@ export const worker: CommandSpec<Options> = {
         await requests.work({
           ...{ executorId: executor, signal: interruption.signal, concurrency, batch, once: options.once === true },
           observer: {
-            ...observe(log, false),
+            ...observe(log, null),
             ended(id, end) {
               const word = wordOf(end);
               ends.set(word, (ends.get(word) ?? 0) + 1);
