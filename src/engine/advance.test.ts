@@ -13,6 +13,7 @@ import {
 } from '../../test/support/record.js';
 import type { StageRow } from '../requests/request.js';
 import { readSnapshot, type Snapshot } from '../requests/snapshot.js';
+import { DatabaseUnavailableError } from '../storage/storage-error.js';
 import type { RunEnd } from './advance.js';
 import { inChainOrder } from './history.js';
 import { RegisteredWorkflows } from './registered-workflows.js';
@@ -143,6 +144,34 @@ function suite(open: () => Promise<TestRecord>): void {
     const { request, stages } = await snapshotOf(bad);
     expect(request.last_error).toBe('UNEXPECTED: TypeError');
     expect(stages[0]).toMatchObject({ status: 'failed', is_current: true, last_error: 'UNEXPECTED: TypeError' });
+  });
+
+  test('what a batch has saved is there when it is called again in halves', async () => {
+    const seen: unknown[] = [];
+    const knead: Handler = async (runs, context) => {
+      for (const { stage } of runs) seen.push([runs.length, stage.metadata_json.intent, stage.metadata_json.cursor]);
+      if (runs.length === 1) return completeAll(runs, context);
+      await context.save(new Map(runs.map(({ request }) => [request.id, { intent: 'counted', cursor: 1 }])));
+      await context.save(new Map(runs.map(({ request }) => [request.id, { cursor: 2 }])));
+      throw new Error('one of them is bad');
+    };
+    await run({ handlers: { knead } }, 2);
+    expect(seen).toEqual([
+      [2, undefined, undefined],
+      [2, undefined, undefined],
+      [1, 'counted', 2],
+      [1, 'counted', 2],
+    ]);
+  });
+
+  test('the database of a target that is away stops those that need it, and is not taken for Expunge’s own', async () => {
+    let bad = '';
+    const knead: Handler = async (runs, context) => {
+      if (runs.some(({ request }) => request.id === bad)) throw new DatabaseUnavailableError('the shop is away');
+      return completeAll(runs, context);
+    };
+    const { ids } = await run({ handlers: { knead } }, 4, { ids: (all) => (bad = all[1] as string) });
+    for (const id of ids) expect((await snapshotOf(id)).request.status).toBe(id === bad ? 'retry_wait' : 'completed');
   });
 
   test('text and JSON with NUL and lone surrogates are made storable, and stop nobody', async () => {
