@@ -17,8 +17,8 @@ export default defineConfig({
           include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
           exclude: ['**/*.long.test.ts', 'node_modules/**'],
           // A limit for what hangs. Slow machines may not fail, and no test waits for time to pass.
-          testTimeout: 60_000,
-          hookTimeout: 60_000,
+          testTimeout: 3 * 60_000,
+          hookTimeout: 3 * 60_000,
         },
       },
       {
