@@ -3,7 +3,8 @@ import type { StageRow } from '../requests/request.js';
 import type { RequestStatus } from '../requests/request.js';
 import type { Snapshot } from '../requests/snapshot.js';
 import { inChainOrder } from '../engine/history.js';
-import type { ErasureInventory } from '../workflows/erasure/inventory.js';
+import type { JsonObject } from '../storage/json.js';
+import type { ErasureInventory, InventoryTarget } from '../workflows/erasure/inventory.js';
 
 export type DeletionTarget = 'operational' | 'analytical' | 'search' | 'generated-artifacts';
 export type TargetStatus = 'pending' | 'running' | 'complete' | 'failed';
@@ -34,7 +35,7 @@ export function publicRequest<T extends string>({ request, inventories, stages }
   const current = inventories.find(({ inventory_digest }) => inventory_digest === request.inventory_digest);
   const targets = (current?.inventory as unknown as ErasureInventory | undefined)?.targets ?? [];
   const chain = inChainOrder(stages);
-  const statuses = targets.map(({ name }) => [name, targetStatus(name, chain, request.status)] as const);
+  const statuses = targets.map((target) => [target.name, targetStatus(target, chain, request.status)] as const);
   return {
     requestId: request.id,
     subjectReference: request.subject_reference ?? '',
@@ -44,13 +45,23 @@ export function publicRequest<T extends string>({ request, inventories, stages }
   };
 }
 
-/** `complete` once its erase is verified; `failed` while an operator has to look. */
-function targetStatus(name: string, chain: readonly StageRow[], status: RequestStatus): TargetStatus {
-  const visits = chain.filter(({ stage, target_community_id }) => stage === 'erase' && target_community_id === name);
-  const last = visits.at(-1);
-  if (last?.metadata_json.result?.['state'] === 'done') return 'complete';
+/** `complete` once its erase is verified under the present plan; `failed` while an operator has to look. */
+function targetStatus(
+  { name, plan_digest }: InventoryTarget,
+  chain: readonly StageRow[],
+  status: RequestStatus,
+): TargetStatus {
+  const last = chain.findLast(
+    ({ stage, target_community_id }) => (stage === 'revoke' || stage === 'erase') && target_community_id === name,
+  );
+  const result = last?.metadata_json.result;
+  if (last?.stage === 'erase' && result?.['state'] === 'done' && isUnder(plan_digest, result)) return 'complete';
   if (status === 'cancelled') return 'failed';
-  if (status === 'blocked' && (last?.is_current === true || last?.metadata_json.result?.['state'] === 'failed'))
-    return 'failed';
+  if (status === 'blocked' && (last?.is_current === true || result?.['state'] === 'failed')) return 'failed';
   return last === undefined ? 'pending' : 'running';
+}
+
+/** Another plan may have places that nobody has looked at. */
+function isUnder(planDigest: string, result: JsonObject): boolean {
+  return (result['plan_digest'] ?? planDigest) === planDigest;
 }

@@ -87,8 +87,15 @@ function refused(refusal: ServerRefusal, target: string, known: KnownNames | nul
         detail,
       );
     case 'failed':
-      return new TargetFailedError(`${where}: the server refused (${what}).`, detail);
+      return new TargetFailedError(`${where}: the server refused (${what}); ${adviceOn(sqlstate)}.`, detail);
   }
+}
+
+/** A rule without RETURNING makes the server refuse any statement that has to see what it did: feature_not_supported. */
+function adviceOn(sqlstate: string): string {
+  return sqlstate === '0A000'
+    ? 'remove the rule (CREATE RULE) that stands on the table; it is tried again by itself'
+    : 'it is tried again by itself, and blocked when that does not help';
 }
 
 type Consequence = 'wait' | 'declaration' | 'blocked' | 'failed';
