@@ -1,11 +1,25 @@
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import type * as Fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { sql } from 'kysely';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { lockDirectory } from './directory-lock.js';
 import { openPGlite } from './pglite-database.js';
 import { ownIdentity, type ProcessIdentity, stateOf } from './process-identity.js';
+
+/** What others do between a process's look at the lock and its own attempt. */
+const meanwhile = vi.hoisted(() => ({ happens: (): void => undefined }));
+vi.mock('node:fs', async (original) => {
+  const fs = await original<typeof Fs>();
+  const linkSync: typeof fs.linkSync = (from, to) => {
+    const { happens } = meanwhile;
+    meanwhile.happens = () => undefined;
+    happens();
+    fs.linkSync(from, to);
+  };
+  return { ...fs, linkSync };
+});
 
 let directory: string;
 beforeEach(() => {
@@ -58,6 +72,24 @@ describe('in one process', () => {
   test('numbers only grow, and nothing else is left behind', () => {
     for (let round = 0; round < 3; round += 1) lockDirectory(directory)();
     expect(readdirSync(directory)).toEqual(['lock.3']);
+  });
+
+  test.each([
+    ['once', 1],
+    ['twice, so that its number is over', 2],
+    ['three times', 3],
+  ])('a slow one that the lock changed hands under is refused: %s', (_name, times) => {
+    lockDirectory(directory)();
+    let release = (): void => undefined;
+    meanwhile.happens = () => {
+      for (let hand = 0; hand < times; hand += 1) {
+        release();
+        release = lockDirectory(directory);
+      }
+    };
+    expectRefusal(/already open/);
+    release();
+    lockDirectory(directory)();
   });
 
   test('a release after the directory was removed is no fault', () => {
