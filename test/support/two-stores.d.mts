@@ -1,0 +1,1 @@
+export function twoStores(product: object, where: object): unknown;
