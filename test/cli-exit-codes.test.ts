@@ -6,6 +6,9 @@ import { openWorkplace, startProcess, until, type Workplace } from './support/cl
 import { describeWithPostgres } from './support/postgres.js';
 import { approved, atWork, path, requestOf, run, stagesOf } from './support/training.js';
 
+/** Backends that wait for a lock in the test's database. */
+const WAITING = `datname = current_database() AND wait_event_type = 'Lock'`;
+
 describeWithPostgres('how commands end', () => {
   let workplace: Workplace;
   beforeAll(async () => {
@@ -128,6 +131,8 @@ describeWithPostgres('how commands end', () => {
       await until(async () => (await waitingBackends()) > 0);
       child.kill('SIGINT');
       expect(await ended).toMatchObject({ code: 130 });
+      // The server still has the statement of the process that is gone, and would carry it out.
+      await workplace.sql(`SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE ${WAITING}`);
     } finally {
       await free();
     }
@@ -160,8 +165,7 @@ describeWithPostgres('how commands end', () => {
 
   async function waitingBackends(): Promise<number> {
     const [row] = await workplace.sql<{ count: number }>(
-      `SELECT count(*)::integer AS count FROM pg_stat_activity
-        WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+      `SELECT count(*)::integer AS count FROM pg_stat_activity WHERE ${WAITING}`,
     );
     return row?.count ?? 0;
   }
