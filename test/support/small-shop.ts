@@ -7,6 +7,7 @@ import { generateKeyFiles, type KeyFiles } from '../../src/keys/generate-key-fil
 import { parseKeyRing } from '../../src/keys/key-ring.js';
 import { type Log, silentLog } from '../../src/observe/log.js';
 import { postgres, type Tables } from '../../src/targets/postgres/index.js';
+import type { TargetDeclaration } from '../../src/targets/target.js';
 import { createTestDatabase } from './postgres.js';
 
 /** Customers 1 to 9, each with a session, two invoices of three lines each, and two visits with two searches each. */
@@ -44,6 +45,13 @@ export const shopTables = {
 
 export const identifiers = { customerId: { opaque: true }, email: { normalise: 'email' } } as const;
 
+interface ClientOptions {
+  /** Of the target `operational`. */
+  readonly tables?: Tables<'customerId' | 'email'>;
+  readonly targets?: Readonly<Record<string, TargetDeclaration>>;
+  readonly log?: Log;
+}
+
 export interface SmallShop {
   /** Of the shop's database. */
   readonly url: string;
@@ -55,8 +63,8 @@ export interface SmallShop {
   own<R extends pg.QueryResultRow>(statement: string, values?: readonly unknown[]): Promise<readonly R[]>;
   /** Rows of every table of the shop as text, by table. */
   rows(): Promise<Readonly<Record<string, readonly string[]>>>;
-  /** A client with the worker's keys and the target `operational`. Closed with the shop. */
-  client(options?: { readonly tables?: Tables<'customerId' | 'email'>; readonly log?: Log }): Promise<Client>;
+  /** A client with the worker's keys and, unless told otherwise, the target `operational` alone. Closed with the shop. */
+  client(options?: ClientOptions): Promise<Client>;
   close(): Promise<void>;
 }
 
@@ -86,11 +94,11 @@ export async function openSmallShop(): Promise<SmallShop> {
       }
       return tables;
     },
-    async client({ tables = shopTables, log = silentLog } = {}) {
+    async client({ tables = shopTables, targets, log = silentLog }: ClientOptions = {}) {
       const config = defineConfig({
         database: own.url,
         subject: { key: 'customerId', identifiers },
-        targets: { operational: postgres({ url: shop.url, tables }) },
+        targets: targets ?? { operational: postgres({ url: shop.url, tables }) },
       });
       const client = new Client(config, await openDatabase(config.database), parseKeyRing(keys.worker, 'worker'), log);
       opened.push(client);
