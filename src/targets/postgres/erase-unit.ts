@@ -5,6 +5,7 @@
 import type { Catalogue } from '../../schema/catalogue.js';
 import { ancestors, type BoundPlace } from './bound-place.js';
 import type { Query } from './connection.js';
+import { canDeleteDirectly, deleteDirectly } from './direct-delete.js';
 import type { Unit } from './plan.js';
 import { type Locked, type PerSubject, perSubjectOf, RowStatements } from './row-statements.js';
 import type { Subjects } from './sql.js';
@@ -86,8 +87,12 @@ class UnitTransaction {
   }
 
   async plain(): Promise<UnitProgress> {
+    const { core, attached, exposed } = this.#unit;
+    if (attached.length === 0 && exposed.length === 0 && canDeleteDirectly(core[0]!)) {
+      return this.#progress((await this.#deleteDirectly(core[0]!)) === 'all');
+    }
     const limit = parentsFor(this.#unit, this.#options.limit);
-    const locked = await this.#lock(this.#unit.core[0]!, { limit });
+    const locked = await this.#lock(core[0]!, { limit });
     if (!(await this.#cleanBelow([locked]))) return this.#progress(false);
     await this.#refuseReferenced([locked]);
     const room = this.#room;
@@ -191,16 +196,39 @@ class UnitTransaction {
   async #cleanPlaceBelow(place: BoundPlace, above: Locked): Promise<boolean> {
     let left: PerSubject = new Map();
     for (let round = 0; round < ROUNDS; round += 1) {
-      const room = this.#options.whole ? Number.MAX_SAFE_INTEGER : this.#room;
-      if (room <= 0) return false;
-      const locked = await this.#lock(place, { limit: room, within: above });
-      if (locked.rows === 0 && locked.skipped === 0) return true;
-      if (locked.rows > 0) await this.#act([locked]);
-      if (locked.full) return false;
+      const reached = await this.#cleanOnce(place, above);
+      if (reached !== 'all') return reached === 'none';
+      // No row of a foreign key that holds can come to reference a row that is locked: there is nothing to count.
+      if (isHeld(place, above)) return true;
       left = await this.#statements.leftBelow(place, above);
       if (left.size === 0) return true;
     }
     return this.#refuse(left, { why: 'still-there', place: place.place });
+  }
+
+  /** Cleans what is there: `none` where nothing was, `all` where everything was cleaned, `some` where there was more than room. */
+  async #cleanOnce(place: BoundPlace, above: Locked): Promise<'none' | 'some' | 'all'> {
+    const room = this.#options.whole ? Number.MAX_SAFE_INTEGER : this.#room;
+    if (room <= 0) return 'some';
+    const isLeaf = !this.#unit.attached.some((other) => ancestors(other).includes(place));
+    if (isLeaf && canDeleteDirectly(place, above)) return this.#deleteDirectly(place, above);
+    const locked = await this.#lock(place, { limit: room, within: above });
+    if (locked.rows > 0) await this.#act([locked]);
+    if (locked.full) return 'some';
+    return locked.rows === 0 && locked.skipped === 0 ? 'none' : 'all';
+  }
+
+  async #deleteDirectly(place: BoundPlace, above?: Locked): Promise<'some' | 'all'> {
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const limit = this.#options.whole ? Number.MAX_SAFE_INTEGER : this.#room;
+      if (limit <= 0) return 'some';
+      const { found, rows, perSubject } = await deleteDirectly(this.#query, place, this.#subjects, limit, above);
+      this.#add(place, perSubject, rows);
+      if (found >= limit) return 'some';
+      if (rows === found) return 'all';
+    }
+    const left = await (above ? this.#statements.leftBelow(place, above) : this.#statements.todo(place));
+    return left.size === 0 ? 'all' : this.#refuse(left, { why: 'still-there', place: place.place });
   }
 
   /** Rows of others that appeared since the erase began, or that a subject who failed before has left. */
@@ -236,19 +264,25 @@ class UnitTransaction {
     );
   }
 
-  #add(place: BoundPlace, counts: PerSubject): void {
+  /** @param rows - where a row of two subjects is counted for both, how many there are. */
+  #add(place: BoundPlace, counts: PerSubject, rows = sum(counts)): void {
     const known = this.#done.get(place) ?? new Map<SubjectRef, number>();
-    for (const [position, rows] of counts) {
+    for (const [position, count] of counts) {
       const ref = this.#subjects.at(position);
-      known.set(ref, (known.get(ref) ?? 0) + rows);
+      known.set(ref, (known.get(ref) ?? 0) + count);
     }
     this.#done.set(place, known);
-    this.#rows += sum(counts);
+    this.#rows += rows;
   }
 
   #progress(drained: boolean): UnitProgress {
     return { done: this.#done, rows: this.#rows, drained };
   }
+}
+
+function isHeld({ link, relation }: BoundPlace, above: Locked): boolean {
+  if (link.by !== 'parent' || link.parent !== above.place || relation.mayRefuseSilently) return false;
+  return link.foreignKey?.enforced === true && link.foreignKey.childPart === relation.oid;
 }
 
 function sum(counts: ReadonlyMap<unknown, number>): number {

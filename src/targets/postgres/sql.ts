@@ -61,7 +61,12 @@ export class Subjects {
 /** Where the rows of a place come from besides its own table, and what joins them to it. */
 export interface Scope {
   readonly from: readonly string[];
+  /** All conditions, `own` among them. */
   readonly where: readonly string[];
+  /** Conditions on the row alone: each of its columns has one of the values that are looked for. */
+  readonly own: readonly string[];
+  /** What each column of the row's link has to equal. */
+  readonly joins: readonly { readonly column: Column; readonly to: string }[];
   /** The subject's position. */
   readonly ref: string;
   /** The alias of each place in the chain. */
@@ -105,7 +110,12 @@ interface ScopeOptions {
   readonly above?: NamedRows;
 }
 
-/** The chain from `row`, an alias of the place's table, up to the subjects or to rows of an ancestor. */
+/**
+ * The chain from `row`, an alias of the place's table, up to the subjects or to rows of an ancestor.
+ *
+ * The conditions with ANY say nothing new. They are for the planner, which knows nothing of the values in an array that is
+ * joined, and would rather hash a whole table than look up some thousand rows of it.
+ */
 export function scopeOf(
   place: BoundPlace,
   row: string,
@@ -115,59 +125,79 @@ export function scopeOf(
 ): Scope {
   const { link } = place;
   const { prefix = '', above } = options;
-  if (link.by === 'parent') {
-    const parent = `${prefix}p${depth(place)}`;
-    const on = (column: Column): string | null => (above?.place === link.parent ? nameOf(column, above) : null);
-    const where = link.on.map(
-      ({ column, parentColumn }) =>
-        `${columnSql(row, column)} ${equals(column)} ${on(parentColumn) ?? columnSql(parent, parentColumn)}`,
+  if (link.by === 'key') {
+    const arrays = link.columns.map(({ identifier, type }) =>
+      parameters.once(`${identifier}:${type.sql}`, () => subjects.values(identifier).map(type.value), `${type.sql}[]`),
     );
-    // The parent's key is what its rows are named by, so that its table need not be read.
-    if (above && link.on.every(({ parentColumn }) => on(parentColumn) !== null)) {
-      return { from: [namedSql(above, parameters)], where, ref: 'a.ref', aliases: new Map([[place, row]]) };
-    }
-    const up =
-      above?.place === link.parent
-        ? scopeOfNamed(above, parent, parameters)
-        : scopeOf(link.parent, parent, subjects, parameters, options);
-    return {
-      ref: up.ref,
-      from: [...up.from, `${tableSql(link.parent.relation)} AS ${parent}`],
-      where: [...up.where, ...where],
-      aliases: new Map([...up.aliases, [place, row]]),
-    };
+    const names = link.columns.map((_, index) => `k${index}`);
+    const from = [`unnest(${arrays.join(', ')}) WITH ORDINALITY AS ${prefix}s (${names.join(', ')}, ref)`];
+    const joins = link.columns.map(({ column }, index) => ({ column, to: `${prefix}s.k${index}` }));
+    return linked(place, row, { from, joins, lists: arrays, ref: `${prefix}s.ref` });
   }
-  const arrays = link.columns.map(({ identifier, type }) =>
-    parameters.once(`${identifier}:${type.sql}`, () => subjects.values(identifier).map(type.value), `${type.sql}[]`),
-  );
-  const names = link.columns.map((_, index) => `k${index}`);
-  return {
-    from: [`unnest(${arrays.join(', ')}) WITH ORDINALITY AS ${prefix}s (${names.join(', ')}, ref)`],
-    where: link.columns.map(({ column }, index) => `${columnSql(row, column)} ${equals(column)} ${prefix}s.k${index}`),
-    ref: `${prefix}s.ref`,
-    aliases: new Map([[place, row]]),
-  };
+  // The parent's key is what its rows are named by, so that its table need not be read.
+  if (above && isNamedBy(place, above)) {
+    const positions = link.on.map(({ parentColumn }) => namePosition(parentColumn, above));
+    const joins = link.on.map(({ column }, index) => ({ column, to: `a.n${positions[index]}` }));
+    const lists = positions.map((position) => arrayOf(above, position, parameters));
+    return linked(place, row, { from: [namedSql(above, parameters)], joins, lists, ref: 'a.ref' });
+  }
+  const parent = `${prefix}p${depth(place)}`;
+  const up =
+    above?.place === link.parent
+      ? scopeOfNamed(above, parent, parameters)
+      : scopeOf(link.parent, parent, subjects, parameters, options);
+  const joins = link.on.map(({ column, parentColumn }) => ({ column, to: columnSql(parent, parentColumn) }));
+  const from = [...up.from, `${tableSql(link.parent.relation)} AS ${parent}`];
+  const scope = linked(place, row, { from, joins, lists: [], ref: up.ref });
+  return { ...scope, where: [...up.where, ...scope.where], aliases: new Map([...up.aliases, ...scope.aliases]) };
+}
+
+function linked(
+  place: BoundPlace,
+  row: string,
+  parts: Pick<Scope, 'from' | 'joins' | 'ref'> & { readonly lists: readonly string[] },
+): Scope {
+  const { from, joins, ref } = parts;
+  const own = parts.lists.map((list, index) => {
+    const { column } = joins[index]!;
+    return `${columnSql(row, column)} ${equals(column)} ANY (${list})`;
+  });
+  const where = joins.map(({ column, to }) => `${columnSql(row, column)} ${equals(column)} ${to}`);
+  return { from, joins, ref, own, where: [...where, ...own], aliases: new Map([[place, row]]) };
 }
 
 /** Rows by their names alone: `row` is each of them, with its subject. */
 export function scopeOfNamed(rows: NamedRows, row: string, parameters: Parameters): Scope {
+  const own = rows.columns.map(({ name }, index) => `${row}.${name} = ANY (${arrayOf(rows, index, parameters)})`);
   return {
     from: [namedSql(rows, parameters)],
-    where: rows.columns.map(({ name }, index) => `${row}.${name} = a.n${index}`),
+    where: [...rows.columns.map(({ name }, index) => `${row}.${name} = a.n${index}`), ...own],
+    own,
+    joins: [],
     ref: 'a.ref',
     aliases: new Map([[rows.place, row]]),
   };
 }
 
-function namedSql({ columns, arrays, refs }: NamedRows, parameters: Parameters): string {
-  const values = columns.map(({ type }, index) => parameters.add(arrays[index], `${type}[]`));
-  const names = columns.map((_, index) => `n${index}`);
-  return `unnest(${[...values, parameters.add(refs, 'int[]')].join(', ')}) AS a (${[...names, 'ref'].join(', ')})`;
+/** Whether the rows of a child can be found by the names of their parent rows alone. */
+export function isNamedBy({ link }: BoundPlace, above: NamedRows): boolean {
+  if (link.by !== 'parent' || link.parent !== above.place) return false;
+  return link.on.every(({ parentColumn }) => namePosition(parentColumn, above) >= 0);
 }
 
-function nameOf(column: Column, { columns }: NamedRows): string | null {
-  const index = columns.findIndex(({ name }) => name === quoted(column.name));
-  return index < 0 ? null : `a.n${index}`;
+function namePosition(column: Column, { columns }: NamedRows): number {
+  return columns.findIndex(({ name }) => name === quoted(column.name));
+}
+
+function namedSql(rows: NamedRows, parameters: Parameters): string {
+  const values = rows.columns.map((_, index) => arrayOf(rows, index, parameters));
+  const names = rows.columns.map((_, index) => `n${index}`);
+  const refs = parameters.once('refs', () => rows.refs, 'int[]');
+  return `unnest(${[...values, refs].join(', ')}) AS a (${[...names, 'ref'].join(', ')})`;
+}
+
+function arrayOf(rows: NamedRows, index: number, parameters: Parameters): string {
+  return parameters.once(`name ${index}`, () => rows.arrays[index], `${rows.columns[index]!.type}[]`);
 }
 
 function depth(place: BoundPlace): number {
