@@ -16,10 +16,13 @@ import { postgres } from '../../dist/targets/postgres/index.js';
 import { twoStores } from './two-stores.mjs';
 
 const [whereText, keysText, requestId, pointText] = process.argv.slice(2).map(String);
-/** @type {{ ownUrl: string, shopUrl: string, root: string }} */
-const where = JSON.parse(whereText ?? '');
-/** @type {{ at: string, stage?: string, target?: string | null }} */
-const point = JSON.parse(pointText ?? '');
+/** @typedef {{ at: string, stage?: string, target?: string | null }} Point */
+/** @type {unknown} */
+const givenWhere = JSON.parse(whereText ?? '');
+const where = /** @type {import('./two-stores.mjs').Where} */ (givenWhere);
+/** @type {unknown} */
+const givenPoint = JSON.parse(pointText ?? '');
+const point = /** @type {Point} */ (givenPoint);
 
 /** The thread never comes back: neither a timer nor a signal handler runs in this process any more. */
 const hang = () => {
@@ -53,6 +56,7 @@ const targets = Object.fromEntries(
     const open = () => {
       const target = declaration.open(name);
       const erase = target.erase.bind(target);
+      /** @type {typeof target.erase} */
       target.erase = async (...parameters) => {
         if (point.at === 'before-erase' && point.target === name) hang();
         const progress = await erase(...parameters);
@@ -73,7 +77,7 @@ const client = new Client(
 );
 await client.requests.run(String(requestId), {
   executorId: `process-${process.pid}`,
-  signal: new AbortController().signal,
+  signal: new globalThis.AbortController().signal,
   observer: {
     stageStarted: (stage) => {
       if (point.at === 'after-transition' && isThere(stage)) hang();

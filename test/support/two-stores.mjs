@@ -4,31 +4,42 @@
  */
 
 /**
- * @param {{ defineConfig: Function, postgres: Function, files: Function }} product
- * @param {{ ownUrl: string, shopUrl: string, root: string }} where
+ * @typedef {{ ownUrl: string, shopUrl: string, root: string, filesFirst: boolean, withLocators: boolean }} Where
  */
-export function twoStores({ defineConfig, postgres, files }, { ownUrl, shopUrl, root }) {
-  return defineConfig({
-    database: ownUrl,
-    subject: { key: 'customerId', identifiers: { customerId: { opaque: true } } },
-    targets: {
-      operational: postgres({
-        url: shopUrl,
-        timeouts: { connect: 2_000, statement: 5_000 },
-        tables: {
-          customer: { key: { customer_id: 'customerId' }, action: 'delete' },
-          session: { key: { customer_id: 'customerId' }, action: 'delete', revoke: true },
-          invoice: { key: { customer_id: 'customerId' }, action: 'delete' },
-          invoice_line: { through: 'invoice', action: 'delete' },
-          visit: { key: { customer_id: 'customerId' }, action: 'delete' },
-          search_log: { through: { table: 'visit', on: { visit_no: 'no' } }, action: 'delete' },
-        },
-      }),
-      artifacts: files({
+
+/**
+ * @template Config
+ * @param {{
+ *   defineConfig: (config: any) => Config,
+ *   postgres: (options: any) => object,
+ *   files: (options: any) => object,
+ * }} product
+ * @param {Where} where
+ * @returns {Config}
+ */
+export function twoStores({ defineConfig, postgres, files }, { ownUrl, shopUrl, root, filesFirst, withLocators }) {
+  const operational = postgres({
+    url: shopUrl,
+    timeouts: { connect: 2_000, statement: 5_000 },
+    tables: {
+      customer: { key: { customer_id: 'customerId' }, action: 'delete' },
+      session: { key: { customer_id: 'customerId' }, action: 'delete', revoke: true },
+      invoice: { key: { customer_id: 'customerId' }, action: 'delete' },
+      invoice_line: { through: 'invoice', action: 'delete' },
+      visit: { key: { customer_id: 'customerId' }, action: 'delete' },
+      search_log: { through: { table: 'visit', on: { visit_no: 'no' } }, action: 'delete' },
+    },
+  });
+  const artifacts = withLocators
+    ? files({
         root,
         paths: ['customers/{customerId}/', 'invoices/{invoice}.pdf'],
         locators: { invoice: { target: 'operational', place: 'invoice', column: 'invoice_id' } },
-      }),
-    },
+      })
+    : files({ root, paths: ['customers/{customerId}/'] });
+  return defineConfig({
+    database: ownUrl,
+    subject: { key: 'customerId', identifiers: { customerId: { opaque: true } } },
+    targets: filesFirst ? { artifacts, operational } : { operational, artifacts },
   });
 }

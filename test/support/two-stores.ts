@@ -19,7 +19,8 @@ export interface TwoStores {
   readonly database: Database;
   readonly client: Client;
   readonly root: string;
-  readonly where: { readonly ownUrl: string; readonly shopUrl: string; readonly root: string };
+  /** What `twoStores` needs to declare them in another process. */
+  readonly where: object;
   /** Submits and approves the erasure of one customer. */
   approved(customer: number): Promise<string>;
   /** Every file's path and checksum. */
@@ -30,13 +31,23 @@ export interface TwoStores {
 const CUSTOMERS = 9;
 const INVOICES = 18;
 
-/** @param shopUrl - another way to the shop, such as through a proxy. */
-export async function openTwoStores(shopUrl?: (direct: string) => string): Promise<TwoStores> {
+export interface TwoStoresOptions {
+  /** Another way to the shop, such as through a proxy. */
+  readonly shopUrl?: (direct: string) => Promise<string>;
+  /** Whether the files come first in the order of the targets. */
+  readonly filesFirst?: boolean;
+  /** Whether some files are named by what only the database knows; they are by default. */
+  readonly withLocators?: boolean;
+}
+
+export async function openTwoStores(options: TwoStoresOptions = {}): Promise<TwoStores> {
   const shop = await openSmallShop();
   const root = await mkdtemp(join(tmpdir(), 'expunge-two-stores-'));
   await writeFiles(root);
-  const where = { ownUrl: shop.ownUrl, shopUrl: shopUrl?.(shop.url) ?? shop.url, root };
-  const config = twoStores({ defineConfig, postgres, files }, where) as Parameters<typeof open>[0];
+  const { filesFirst = false, withLocators = true } = options;
+  const shopUrl = (await options.shopUrl?.(shop.url)) ?? shop.url;
+  const where = { ownUrl: shop.ownUrl, shopUrl, root, filesFirst, withLocators };
+  const config = twoStores({ defineConfig, postgres, files }, where);
   const { client, database } = await open(config, shop);
   return {
     shop,

@@ -1,1 +1,0 @@
-export function twoStores(product: object, where: object): unknown;
