@@ -214,6 +214,30 @@ describeWithPostgres('a PostgreSQL server that does not do it now', () => {
     expect(await database.rows('draft')).toBe(0);
   });
 
+  it('WF-14: a row that changes hands while its lock is waited for is not masked either, and one that stays is', async () => {
+    await database.query(
+      'CREATE TABLE card (id int, no int PRIMARY KEY, name text, seen int); INSERT INTO card VALUES (1, 1, $$a$$), (1, 2, $$b$$), (1, 3, $$c$$)',
+    );
+    const target = database.open({ tables: { card: { key: { id: 'id' }, action: 'anonymize', set: { name: null } } } });
+    await target.describe(quiet());
+    const other = new pg.Client({ connectionString: database.url });
+    await other.connect();
+    await other.query('BEGIN; UPDATE card SET id = 2 WHERE no = 1; UPDATE card SET seen = 1 WHERE no = 2');
+    const erasing = eraseAll(target, subjectsById({ a: '1' }));
+    await waitFor(
+      async () =>
+        (await database.rows(`pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`)) === 1,
+    );
+    await other.query('COMMIT');
+    await other.end();
+    expect((await erasing).reported).toEqual({ card: 2 });
+    expect(await database.query('SELECT id, no, name FROM card ORDER BY no')).toEqual([
+      { id: 2, no: 1, name: 'a' },
+      { id: 1, no: 2, name: null },
+      { id: 1, no: 3, name: null },
+    ]);
+  });
+
   it('WF-12: what went away since is an error that blocks, never a count of zero', async () => {
     await database.query('CREATE TABLE going (id int); CREATE TABLE column_going (id int, name text)');
     const target = database.open({ tables: { going: byId, column_going: byId } });

@@ -30,7 +30,7 @@ import { identifiersOf, Subjects } from './sql.js';
 import { findWarnings, type PostgresWarning } from './warnings.js';
 
 /** How long a catalogue that was read is taken to be the database's, in milliseconds. */
-const CATALOGUE_MS = 60_000;
+const CATALOGUE_MS = 10_000;
 /** Rows that `revoke` deletes in one transaction. */
 const REVOKE_SLICE = 10_000;
 
