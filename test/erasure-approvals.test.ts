@@ -107,7 +107,10 @@ describeWithPostgres('what was approved', () => {
       });
       const id = await desk.approved(4);
       proxy.set('down');
-      expect(await desk.run(id)).toMatchObject({ status: 'waiting', why: expect.stringMatching(/^far: TARGET_UNAV/) });
+      expect(await desk.run(id)).toMatchObject({
+        status: 'waiting',
+        why: expect.stringMatching(/^far: TARGET_UNAV/) as string,
+      });
       const [gate] = await desk.stages(id);
       expect(gate?.metadata_json.result).toMatchObject({
         state: 'done',
@@ -135,7 +138,7 @@ describeWithPostgres('what was approved', () => {
     await visitMore(5, 2);
     expect(await desk.run(id)).toMatchObject({
       status: 'blocked',
-      why: expect.stringMatching(/^BOUNDS_EXCEEDED: 16 /),
+      why: expect.stringMatching(/^BOUNDS_EXCEEDED: 16 /) as string,
     });
     expect(await visitsOf(5)).toBe(4);
     expect(await desk.path(id)).toEqual(['gate failed *']);
@@ -200,7 +203,10 @@ describeWithPostgres('what was approved', () => {
     // A worker would meet it again and again: it blocks it.
     await other.client.requests.work({ executorId: 'worker-b', signal: new AbortController().signal, once: true });
     const { request } = await other.client.requests.show(id);
-    expect(request).toMatchObject({ status: 'blocked', blocked_reason: expect.stringMatching(/^PLAN_CHANGED: /) });
+    expect(request).toMatchObject({
+      status: 'blocked',
+      blocked_reason: expect.stringMatching(/^PLAN_CHANGED: /) as string,
+    });
     expect(await other.client.get(id)).toMatchObject({ status: 'failed' });
 
     // Put back, and unblocked, it goes on as it was approved.
