@@ -117,7 +117,10 @@ export interface Target {
   /** Erases one bounded slice and commits it. */
   erase(batch: SubjectBatch<EraseSubject>, options: EraseOptions): Promise<Answers<EraseProgress>>;
   /** Ends sessions and tokens, before anything is erased (contract WF-13). Answers how many per place. */
-  revoke?(batch: SubjectBatch, signal: AbortSignal): Promise<Answers<readonly { readonly place: string; readonly rows: number }[]>>;
+  revoke?(
+    batch: SubjectBatch,
+    signal: AbortSignal,
+  ): Promise<Answers<readonly { readonly place: string; readonly rows: number }[]>>;
   /** Resolves locators for other targets, by locator name. */
   locate?(
     batch: SubjectBatch,
