@@ -7,6 +7,7 @@ import { createLog, type Log } from '../observe/log.js';
 import { PostgresRegistry } from '../registry/postgres/postgres-registry.js';
 import type { Database } from '../storage/database.js';
 import type { ErasureDependencies } from '../workflows/erasure/dependencies.js';
+import { requireOpeningKeys } from '../workflows/erasure/sealed-subjects.js';
 import { OpenTargets } from '../workflows/erasure/open-targets.js';
 import { erasure } from '../workflows/erasure/workflow.js';
 import { userDeletion } from '../workflows/user-deletion/workflow.js';
@@ -44,7 +45,11 @@ export class Client {
     this.#targets = new OpenTargets(config.targets);
     this.counters = new Counters();
     const deps = dependencies(config, database, ring, log, this.counters, this.#targets);
-    this.requests = new DeletionRecord(database, log, [userDeletion(), erasure(deps)], subjectKeysOf(config, ring));
+    const subjectKeys = subjectKeysOf(config, ring);
+    this.requests = new DeletionRecord(database, log, [userDeletion(), erasure(deps)], {
+      ...(subjectKeys === null ? {} : { subjectKeys }),
+      requireKeys: (id) => requireOpeningKeys(database, () => deps.ring, id),
+    });
     this.#erasures = new Erasures(config, deps);
   }
 

@@ -36,18 +36,29 @@ export interface ShownRequest {
   readonly events: readonly EventRow[];
 }
 
+/** What can be checked with keys, where there are some. */
+export interface RecordChecks {
+  /** Tells an operator from the subject. */
+  readonly subjectKeys?: SubjectKeys;
+  /**
+   * Whether a run could open the request. An operator with the wrong key file is told so before anything is claimed; a worker
+   * blocks the request (WF-3).
+   * @throws MissingKeyError, KeyRingError
+   */
+  requireKeys?(requestId: string): Promise<void>;
+}
+
 export class DeletionRecord {
   readonly #database: Database;
   readonly #log: Log;
   readonly #workflows: readonly Workflow[];
-  readonly #subjectKeys: SubjectKeys | null;
+  readonly #checks: RecordChecks;
 
-  /** @param subjectKeys - what tells an operator from the subject; null where no key ring is configured. */
-  constructor(database: Database, log: Log, workflows: readonly Workflow[], subjectKeys: SubjectKeys | null = null) {
+  constructor(database: Database, log: Log, workflows: readonly Workflow[], checks: RecordChecks = {}) {
     this.#database = database;
     this.#log = log;
     this.#workflows = workflows;
-    this.#subjectKeys = subjectKeys;
+    this.#checks = checks;
   }
 
   /** @throws RequestRefusedError as OP-3 lists. */
@@ -72,15 +83,16 @@ export class DeletionRecord {
     options: Omit<RunOptions, 'database' | 'workflows' | 'log'>,
     workflows: readonly Workflow[] = [],
   ): Promise<RunEnd> {
-    return this.#recorded(requestId, options.executorId, (id) =>
-      runOne(id, {
+    return this.#recorded(requestId, options.executorId, async (id) => {
+      await this.#checks.requireKeys?.(id);
+      return runOne(id, {
         ...options,
         executorId: operatorName('--executor-id', options.executorId),
         database: this.#database,
         log: this.#log,
         workflows: this.#registered(workflows),
-      }),
-    );
+      });
+    });
   }
 
   /** Claims and runs what is due until the signal, or once through. */
@@ -161,9 +173,10 @@ export class DeletionRecord {
 
   /** Who gives an order about a deletion stays in the record; whom it is about does not (WF-2). */
   async #refuseSubject(requestId: string, name: string): Promise<void> {
-    if (this.#subjectKeys === null) return;
+    const { subjectKeys } = this.#checks;
+    if (subjectKeys === undefined) return;
     const reference = (await readRequest(this.#database, requestId))?.subject_reference ?? null;
-    if (reference !== null && isSubjectKey(name.trim(), reference, this.#subjectKeys)) throw isTheSubject(requestId);
+    if (reference !== null && isSubjectKey(name.trim(), reference, subjectKeys)) throw isTheSubject(requestId);
   }
 }
 

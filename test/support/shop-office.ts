@@ -70,6 +70,7 @@ export async function openShopOffice(shop: SmallShop): Promise<ShopOffice> {
 
 function configText({ tables, shopUrl, targets, fields, keys }: ConfigText = {}): string {
   return `import { defineConfig } from 'expunge';
+    import { files } from 'expunge/files';
     import { postgres } from 'expunge/postgres';
     export default defineConfig({
       database: process.env.EXPUNGE_DATABASE_URL,

@@ -98,3 +98,11 @@ async function openSubject(ring: KeyRing, parts: readonly SealedPart[]): Promise
     resolved: new Map(resolved),
   };
 }
+
+/**
+ * Whether the ring can open what is sealed on a request, without opening it.
+ * @throws MissingKeyError that names the key.
+ */
+export async function requireOpeningKeys(database: Database, ring: () => KeyRing, requestId: string): Promise<void> {
+  for (const { keyId } of await readSealed(database, [requestId])) ring().openingKey(keyId);
+}
