@@ -87,6 +87,8 @@ async function describe(target: Target, signal: AbortSignal): Promise<readonly P
   }
 }
 
+type Located = Answers<Readonly<Record<string, readonly string[]>>>;
+
 /** Resolves what others need of this target. Returns the faults. What was resolved before is never replaced by less. */
 async function locate(
   targets: OpenTargets,
@@ -105,7 +107,11 @@ async function locate(
   if (Object.keys(queries).length === 0 || open.size === 0) return new Map();
   const target = targets.get(name);
   const answers: Answers<Locators> = await answersOrFault(open, () =>
-    callTarget(name, signal, (limit) => target.locate?.(open, queries, limit) ?? Promise.resolve(new Map())),
+    callTarget<Located>(
+      name,
+      signal,
+      async (limit) => (await target.locate?.(open, queries, limit)) ?? new Map<string, never>(),
+    ),
   );
   const faults = new Map<string, TargetError>();
   for (const ref of open.keys()) {

@@ -4,6 +4,7 @@
  */
 import type { Handler, HandlerContext } from '../../engine/workflow.js';
 import { TargetError } from '../../targets/target-error.js';
+import type { Answers } from '../../targets/target.js';
 import { beginVisits } from './begin-visit.js';
 import { answerFor, answersOrFault, callTarget } from './call-target.js';
 import { batchOf, countTargets } from './count-targets.js';
@@ -14,6 +15,8 @@ import { approvedTarget, type CountedTarget } from './inventory.js';
 import { requireMarks } from './marks.js';
 import { type OpenRun, StageBatch } from './stage-batch.js';
 import { visitedTarget } from './visited-target.js';
+
+type RevokedPlaces = readonly { readonly place: string; readonly rows: number }[];
 
 export function revokeHandler(deps: ErasureDependencies): Handler {
   return async (runs, context) => {
@@ -49,7 +52,11 @@ async function revoke(
   batch.keepOf(batch.live, new Set(owned.map(({ id }) => id)));
   if (owned.length === 0) return;
   const answers = await answersOrFault(subjects, () =>
-    callTarget(name, context.signal, (limit) => target.revoke?.(subjects, limit) ?? Promise.resolve(new Map())),
+    callTarget<Answers<RevokedPlaces>>(
+      name,
+      context.signal,
+      async (limit) => (await target.revoke?.(subjects, limit)) ?? new Map<string, never>(),
+    ),
   );
   for (const open of owned) {
     const answer = waiting.get(open.id) ?? answerFor(name, open.id, answers);
@@ -72,7 +79,7 @@ async function countWhatWent(
   }
 }
 
-type Revoked = readonly { readonly place: string; readonly rows: number }[];
+type RevokedPlaces = readonly { readonly place: string; readonly rows: number }[];
 
 function finish(batch: StageBatch, { id, run }: OpenRun, name: string, revoked: Revoked): void {
   const { plan_digest } = approvedTarget(run, name);
