@@ -16,8 +16,6 @@ import { requireMarks } from './marks.js';
 import { type OpenRun, StageBatch } from './stage-batch.js';
 import { visitedTarget } from './visited-target.js';
 
-type RevokedPlaces = readonly { readonly place: string; readonly rows: number }[];
-
 export function revokeHandler(deps: ErasureDependencies): Handler {
   return async (runs, context) => {
     const batch = await StageBatch.open(runs, deps);
@@ -52,7 +50,7 @@ async function revoke(
   batch.keepOf(batch.live, new Set(owned.map(({ id }) => id)));
   if (owned.length === 0) return;
   const answers = await answersOrFault(subjects, () =>
-    callTarget<Answers<RevokedPlaces>>(
+    callTarget<Answers<Revoked>>(
       name,
       context.signal,
       async (limit) => (await target.revoke?.(subjects, limit)) ?? new Map<string, never>(),
@@ -79,7 +77,7 @@ async function countWhatWent(
   }
 }
 
-type RevokedPlaces = readonly { readonly place: string; readonly rows: number }[];
+type Revoked = readonly { readonly place: string; readonly rows: number }[];
 
 function finish(batch: StageBatch, { id, run }: OpenRun, name: string, revoked: Revoked): void {
   const { plan_digest } = approvedTarget(run, name);
