@@ -51,6 +51,8 @@ export interface AdvanceOptions {
   readonly budget: number;
   /** A request whose rows do not fit is blocked (a worker would meet it again and again) or left as it is. */
   readonly onMisfit: 'block' | 'leave';
+  /** Told of a request of an unknown version before ownership of it is given back. */
+  readonly onUnregistered?: (requestId: string) => void;
   readonly observer?: RunObserver;
 }
 
@@ -146,6 +148,9 @@ class Advance {
     }
     const blocks = this.#options.onMisfit === 'block';
     const leave = misfits.filter(({ error }) => !blocks || isUnregistered(error));
+    for (const { lease, error } of leave) {
+      if (isUnregistered(error)) this.#options.onUnregistered?.(lease.requestId);
+    }
     await this.#lost('transition', lost);
     await this.#block(misfits.filter((misfit) => !leave.includes(misfit)));
     await this.#giveBack([...back, ...leave.map(({ lease, error }) => ({ lease, end: errorEnd(error) }))]);

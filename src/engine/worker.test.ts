@@ -119,7 +119,9 @@ describeWithPostgres('a worker', () => {
     await done;
     expect(reports()).toHaveLength(1);
     const snapshot = await readSnapshot(database, id ?? '');
-    expect(snapshot?.request).toMatchObject({ status: 'approved', lease_owner: null, lease_generation: 1 });
+    expect(snapshot?.request).toMatchObject({ status: 'approved', lease_owner: null });
+    // At most one claim by each of the worker's two loops.
+    expect(snapshot?.request.lease_generation).toBeLessThanOrEqual(2);
   });
 
   test('WF-30: a hold that ends by its time is over, and the request goes on by itself', async () => {

@@ -8,7 +8,7 @@ import type { Database } from '../storage/database.js';
 import { advance, type RunEnd, type RunObserver } from './advance.js';
 import { faultOf, sendAgain } from './database-fault.js';
 import { LeaseKeeper } from './lease-keeper.js';
-import { isUnregistered, type RegisteredWorkflows } from './registered-workflows.js';
+import type { RegisteredWorkflows } from './registered-workflows.js';
 
 export interface WorkerOptions {
   readonly database: Database;
@@ -122,17 +122,17 @@ class Worker {
       signal: this.#stop.signal,
       budget: Number.POSITIVE_INFINITY,
       onMisfit: 'block',
+      onUnregistered: (id) => this.#leaveAlone(id),
       ...(observer === undefined ? {} : { observer }),
     });
-    for (const [id, end] of ends) {
-      if (end.kind === 'error' && isUnregistered(end.error)) this.#leaveAlone(id);
-      observer?.ended?.(id, end);
-    }
+    for (const [id, end] of ends) observer?.ended?.(id, end);
     return leases.length;
   }
 
   /** Reported once, and not claimed again by this worker: another program may have its version (EX-27). */
   #leaveAlone(id: string): void {
+    // Another loop's claim can have been on its way before this one gave the request back.
+    if (this.#left.has(id)) return;
     this.#left.add(id);
     this.#options.log.error('workflow_unregistered', { requestId: id });
   }
