@@ -105,7 +105,7 @@ class Slice {
     for (const [index, unit] of units.entries()) {
       const active = this.#active(index);
       if (active.size === 0) continue;
-      if (this.#room <= 0 || !(await this.#drain(unit, index))) return;
+      if (!this.#hasRoom || !(await this.#drain(unit, index))) return;
       for (const ref of this.#active(index).refs) this.#positions.get(ref)!.unit = index + 1;
     }
   }
@@ -118,13 +118,18 @@ class Slice {
     });
   }
 
+  /** What little is left of a slice is not worth a transaction. */
+  get #hasRoom(): boolean {
+    return this.#isFirst || this.#room > this.#limit / 8;
+  }
+
   get #isFirst(): boolean {
     return this.#room === this.#limit;
   }
 
   /** Answers whether nothing of the unit is left for the subjects that stand at it. */
   async #drain(unit: Unit, index: number): Promise<boolean> {
-    for (let idle = 0; this.#room > 0 && idle < RACES;) {
+    for (let idle = 0; this.#hasRoom && idle < RACES;) {
       const subjects = this.#active(index);
       if (subjects.size === 0) return true;
       const { rows, drained } = await this.#isolated(unit, subjects);

@@ -116,6 +116,22 @@ describeWithPostgres("one subject's fault in PostgreSQL", () => {
     }
   });
 
+  it('WF-16: children that come back in the transaction that deletes them are counted, and keep their parent', async () => {
+    await database.query(`
+      CREATE TABLE visit (no int, id int); CREATE TABLE click (visit int, what text);
+      CREATE FUNCTION again() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO click VALUES (old.*); RETURN NULL; END';
+      CREATE TRIGGER t AFTER DELETE ON click FOR EACH ROW WHEN (old.what = 'sticks') EXECUTE FUNCTION again();
+      INSERT INTO visit VALUES (1, 1), (2, 2); INSERT INTO click VALUES (1, 'sticks'), (1, 'goes'), (2, 'goes')`);
+    const target = database.open({
+      tables: { visit: byId, click: { through: { table: 'visit', on: { visit: 'no' } }, action: 'delete' } },
+    });
+    const run = await eraseAll(target, subjectsById({ a: '1', b: '2' }));
+    expect([...run.errors.keys()]).toEqual(['a']);
+    expect(run.errors.get('a')?.message).toContain('place "click": 1 rows are left');
+    expect(await database.query('SELECT no FROM visit')).toEqual([{ no: 1 }]);
+    expect(await database.rows('click')).toBe(2);
+  });
+
   it('WF-16: a child whose trigger suppresses a cascade is named, and its parent stays', async () => {
     await database.query(`
       CREATE TABLE parent (id int PRIMARY KEY);
