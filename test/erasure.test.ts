@@ -131,6 +131,22 @@ describeWithPostgres('an erasure', () => {
     expect(events.map(({ row }) => row.toLowerCase()).join()).not.toContain('cust-ab');
   });
 
+  test('WF-2: also where space around it is a part of the identifier', async () => {
+    const { id, inventory_digest } = await client.submit({ customerId: ' cust-cd ' }, { requestedBy: 'anna' });
+    const approval = { requestId: id, approvedBy: ' cust-cd ', inventoryDigest: inventory_digest };
+    expect(await refusal(client.requests.approve(approval))).toBe('INVALID_OPERATOR');
+  });
+
+  test('WF-2: also when the request has ended, and any order about it is refused', async () => {
+    const id = await approved('cust-ef');
+    expect(await run(id)).toEqual({ kind: 'ended', status: 'completed' });
+    expect(await refusal(client.revise(id, 'cust-ef'))).toBe('INVALID_OPERATOR');
+    expect(await refusal(client.requests.unblock({ requestId: id, by: 'cust-ef', reason: 'x' }))).toBe(
+      'INVALID_OPERATOR',
+    );
+    expect(JSON.stringify(await client.requests.show(id))).not.toContain('cust-ef');
+  });
+
   test('OP-10: a refused submit is in the log, at the request that stands in its way', async () => {
     const { id } = await client.submit({ customerId: '6' }, { requestedBy: 'anna' });
     expect(await refusal(client.submit({ customerId: '6' }, { requestedBy: 'carl' }))).toBe('LIVE_REQUEST_EXISTS');

@@ -50,7 +50,7 @@ export class Client {
       ...(subjectKeys === null ? {} : { subjectKeys }),
       requireKeys: (id) => requireOpeningKeys(database, () => deps.ring, id),
     });
-    this.#erasures = new Erasures(config, deps);
+    this.#erasures = new Erasures(config, deps, subjectKeys);
   }
 
   /** A training request, which touches nothing real. @throws DemoTargetError, RequestRefusedError */

@@ -39,7 +39,13 @@ import { type DeletionRequest, publicRequest } from './public-status.js';
 import { idempotencyToken } from './idempotency-key.js';
 import { recordRefusal } from './refusals.js';
 import { requestIdOf } from './request-id.js';
-import { refuseSubjectAsOperator, refuseSubjectAsReason } from './subject-as-operator.js';
+import {
+  isSubjectKey,
+  isTheSubject,
+  refuseSubjectAsOperator,
+  refuseSubjectAsReason,
+  type SubjectKeys,
+} from './subject-as-operator.js';
 import { liveRequest, reasonCode } from './user-deletions.js';
 
 /** A subject that the configuration protects (WF-9). */
@@ -89,10 +95,13 @@ export interface RevisedErasure {
 export class Erasures {
   readonly #config: ResolvedConfig;
   readonly #deps: ErasureDependencies;
+  readonly #subjectKeys: SubjectKeys | null;
 
-  constructor(config: ResolvedConfig, deps: ErasureDependencies) {
+  /** @param subjectKeys - tells an operator from the subject; null where no key ring is configured. */
+  constructor(config: ResolvedConfig, deps: ErasureDependencies, subjectKeys: SubjectKeys | null) {
     this.#config = config;
     this.#deps = deps;
+    this.#subjectKeys = subjectKeys;
   }
 
   /**
@@ -166,13 +175,15 @@ export class Erasures {
   async revise(requestId: string, by: string): Promise<RevisedErasure> {
     const id = requestIdOf(requestId);
     const revisedBy = operatorName('--by', by);
-    return recordRefusal(this.#deps.database, id, revisedBy, () => this.#revise(id, revisedBy));
+    return recordRefusal(this.#deps.database, id, revisedBy, () => this.#revise(id, by, revisedBy));
   }
 
-  async #revise(requestId: string, revisedBy: string): Promise<RevisedErasure> {
+  async #revise(requestId: string, typed: string, revisedBy: string): Promise<RevisedErasure> {
     const { database, ring } = this.#deps;
     const snapshot = await readSnapshot(database, requestId);
     if (snapshot?.request.workflow !== WORKFLOW) throw unknownRequest(requestId);
+    // Before any other refusal, which would be recorded with the operator's name.
+    this.#refuseSubject(snapshot.request, typed);
     // What it knew of its subject is destroyed.
     if (isEnded(snapshot.request)) throw nothingToRevise(snapshot.request);
     const current = snapshot.inventories.at(-1);
@@ -247,6 +258,11 @@ export class Erasures {
         );
       }
     }
+  }
+
+  #refuseSubject({ id, subject_reference: reference }: RequestRow, name: string): void {
+    if (reference === null || this.#subjectKeys === null) return;
+    if (isSubjectKey(name, reference, this.#subjectKeys)) throw isTheSubject(id);
   }
 
   #idempotency(key: string | undefined): string | null {

@@ -176,7 +176,7 @@ export class DeletionRecord {
     const { subjectKeys } = this.#checks;
     if (subjectKeys === undefined) return;
     const reference = (await readRequest(this.#database, requestId))?.subject_reference ?? null;
-    if (reference !== null && isSubjectKey(name.trim(), reference, subjectKeys)) throw isTheSubject(requestId);
+    if (reference !== null && isSubjectKey(name, reference, subjectKeys)) throw isTheSubject(requestId);
   }
 }
 

@@ -45,7 +45,7 @@ export interface SubjectKeys {
 export function isSubjectKey(name: string, reference: string, keys: SubjectKeys): boolean {
   if (!isReference(reference)) return false;
   const { keyId } = parseReference(reference);
-  return [...new Set([name, name.toLowerCase(), name.toUpperCase()])].some((spelling) => {
+  return spellingsOf(name).some((spelling) => {
     try {
       const identifier = normaliseIdentifier(keys.key, keys.declaration, spelling);
       return sameReference(subjectReference(keys.ring, { tenant: keys.tenant, identifier }, keyId), reference);
@@ -63,6 +63,12 @@ export function isTheSubject(requestId: string | null): RequestRefusedError {
     `The operator given is an identifier of ${which}, which would stay in the record: give an operator's own id, or self where the person asked.`,
     requestId,
   );
+}
+
+/** Surrounding space may be the identifier's own, where every character counts. */
+function spellingsOf(name: string): readonly string[] {
+  const plain = [name, name.normalize('NFC'), name.trim(), name.normalize('NFC').trim()];
+  return [...new Set(plain.flatMap((text) => [text, text.toLowerCase(), text.toUpperCase()]))];
 }
 
 function isReference(text: string): boolean {
