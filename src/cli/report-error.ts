@@ -21,12 +21,16 @@ function reportUsage(error: CommanderError): number {
   return EXIT.usage;
 }
 
-/** The parser's message on one line, without the value of an option, which may be an identifier of a person. */
-function usageLine(error: CommanderError): string {
-  return error.message
-    .replace(/^error: /, '')
-    .replace(/(unknown option '--?[^=']*)=[^\n]*'/, "$1'")
-    .replaceAll('\n', ' ');
+/** The parser's message on one line, without a word that was typed where none of ours stands: it may be a person's. */
+function usageLine({ code, message }: CommanderError): string {
+  const [, meant] = /\(Did you mean ([^()\n]{1,80})\?\)$/.exec(message) ?? [];
+  const advice = meant === undefined ? ': --help lists them.' : `; did you mean ${meant}?`;
+  if (code === 'commander.unknownCommand') return `There is no such command${advice}`;
+  if (code === 'commander.unknownOption') {
+    const [, option] = /^error: unknown option '(--?[a-z][a-z-]{0,39})[=']/.exec(message) ?? [];
+    return `There is no such option${option === undefined ? '' : ` as ${option}`}${advice}`;
+  }
+  return message.replace(/^error: /, '').replaceAll('\n', ' ');
 }
 
 function linesOf(error: unknown): readonly string[] {
