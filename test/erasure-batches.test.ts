@@ -1,4 +1,4 @@
-/** Many subjects at once (WF-8, WF-15): one that cannot be erased stops alone, and statements do not grow with subjects. */
+/** Many subjects at once (WF-15): one that cannot be erased stops alone, and statements do not grow with subjects. */
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { addCustomers, eraseBatch, workOnce } from './support/erasure-batch.js';
 import { openOffice, type Office } from './support/erasure-office.js';

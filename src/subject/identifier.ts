@@ -28,7 +28,7 @@ export const identifierDeclarationSchema = z
 
 /** How one identifier is declared. */
 export interface IdentifierDeclaration {
-  /** A random internal id that tells nothing about a person, and may stand in a fence as it is (contract FE-8). */
+  /** A random internal id that tells nothing about a person, and may stand in a fence as it is. */
   readonly opaque?: true | undefined;
   /** Which spellings are the same identifier: `exact` (the default) or `email`. */
   readonly normalise?: 'exact' | 'email' | undefined;
