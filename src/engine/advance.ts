@@ -9,7 +9,7 @@ import { LeaseLostError } from '../requests/request-error.js';
 import type { Lease, RequestStatus, StageRow } from '../requests/request.js';
 import { type OutcomeToSave, saveOutcomes, type SaveResult } from '../requests/save-outcomes.js';
 import type { Snapshot } from '../requests/snapshot.js';
-import { startStages } from '../requests/start-stages.js';
+import { type StartResult, startStages } from '../requests/start-stages.js';
 import { transition, type TransitionResult } from '../requests/transition.js';
 import type { Database } from '../storage/database.js';
 import { bisect, bisectStatement } from './bisect.js';
@@ -60,6 +60,8 @@ interface Position {
   readonly lease: Lease;
   readonly expectedStageId: string | null;
   readonly calls: number;
+  /** What the last transition left; absent before the first. */
+  readonly known?: Snapshot;
 }
 
 interface Failure {
@@ -120,7 +122,9 @@ class Advance {
         database.transaction((tx) =>
           transition(
             tx,
-            part.map(({ lease, expectedStageId }) => ({ requestId: lease.requestId, lease, expectedStageId })),
+            part.map(({ calls, ...position }) => {
+              return { ...position, requestId: position.lease.requestId, begins: calls < this.#options.budget };
+            }),
             workflows,
           ),
         ),
@@ -143,7 +147,7 @@ class Advance {
       if (result.kind === 'ended' || result.kind === 'waiting') this.#end(lease, result);
       else if (result.kind === 'stale') lost.push(lease);
       else if (result.kind === 'error') misfits.push({ lease, error: result.error });
-      else if (calls < this.#options.budget) toRun.push({ position, stage: result.stage, snapshot: result.snapshot });
+      else if (calls < this.#options.budget) toRun.push({ position, ...result });
       else back.push({ lease, end: budgetEnd(result.stage) });
     }
     const blocks = this.#options.onMisfit === 'block';
@@ -157,20 +161,14 @@ class Advance {
     return toRun;
   }
 
-  /** Marks the stages as running. Those under an order go back to the transition, which acts on it. */
+  /** Marks the stages as running that are not yet. Those under an order go back to the transition, which acts on it. */
   async #start(stages: readonly StageToStart[]): Promise<readonly StageToRun[]> {
-    if (stages.length === 0) return [];
-    const started = await sendAgain(() =>
-      startStages(
-        this.#options.database,
-        stages.map(({ position, stage }) => ({ lease: position.lease, stageId: stage.id })),
-      ),
-    );
+    const started = await this.#markStarted(stages.filter(({ begun }) => !begun));
     const running: StageToRun[] = [];
     const lost: Lease[] = [];
-    for (const { position, stage, snapshot } of stages) {
+    for (const { position, stage, begun, snapshot } of stages) {
       const { lease, calls } = position;
-      switch (started.get(lease.requestId)) {
+      switch (begun ? 'started' : started.get(lease.requestId)) {
         case 'started':
           running.push({ lease, calls: calls + 1, stage, snapshot, saved: { progress: {} } });
           this.#options.observer?.stageStarted?.(stage);
@@ -184,6 +182,12 @@ class Advance {
     }
     await this.#lost('start', lost);
     return running;
+  }
+
+  async #markStarted(stages: readonly StageToStart[]): Promise<ReadonlyMap<string, StartResult>> {
+    if (stages.length === 0) return new Map();
+    const rows = stages.map(({ position, stage }) => ({ lease: position.lease, stageId: stage.id }));
+    return sendAgain(() => startStages(this.#options.database, rows));
   }
 
   /**
@@ -242,6 +246,7 @@ class Advance {
     const lost = finished.filter((item) => !saved.has(item.lease.requestId) && !refused.has(item));
     await this.#block(failed.map(({ item, error }) => ({ lease: item.lease, error })));
     await this.#lost('save', leasesOf(lost));
+    countOutcomes(own.filter(({ lease }) => saved.has(lease.requestId)));
     for (const item of own) {
       const result = saved.get(item.lease.requestId);
       if (result !== undefined) this.#afterSave(item, result);
@@ -264,10 +269,9 @@ class Advance {
 
   #afterSave({ lease, stage, snapshot, calls, outcome }: FinishedStage, saved: SaveResult): void {
     const { workflow } = snapshot.request;
-    counters.add('expunge_stages_total', { workflow, stage: stage.stage, outcome: outcome.kind });
     this.#options.observer?.stageSaved?.(stage, outcome);
     if (!saved.released) {
-      this.#positions.push({ lease, expectedStageId: stage.id, calls });
+      this.#positions.push({ lease, expectedStageId: stage.id, calls, known: snapshot });
       return;
     }
     if (saved.status === 'blocked') counters.add('expunge_requests_blocked_total', { workflow, reason: 'failures' });
@@ -333,6 +337,8 @@ class Advance {
 interface StageToStart {
   readonly position: Position;
   readonly stage: StageRow;
+  /** Whether the transition has marked it as running. */
+  readonly begun: boolean;
   readonly snapshot: Snapshot;
 }
 
@@ -344,6 +350,18 @@ interface Moved {
 interface GivenBack {
   readonly lease: Lease;
   readonly end: RunEnd;
+}
+
+/** All of them stand at the same stage of the same workflow. */
+function countOutcomes(finished: readonly FinishedStage[]): void {
+  for (const [outcome, items] of groupBy(finished, (item) => item.outcome.kind)) {
+    const [{ stage, snapshot }] = items as readonly [FinishedStage];
+    counters.add(
+      'expunge_stages_total',
+      { workflow: snapshot.request.workflow, stage: stage.stage, outcome },
+      items.length,
+    );
+  }
 }
 
 function leasesOf(items: readonly { readonly lease: Lease }[]): readonly Lease[] {

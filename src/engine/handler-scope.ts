@@ -1,22 +1,17 @@
 /** The signal of one handler call, made of the process's and of the leases'. */
 
-/**
- * Aborts when the process is to stop, or when every lease of the batch is lost. Leases outlive many calls: `close` takes the
- * listeners off them, which `AbortSignal.any` would leave to the garbage collector.
- */
+/** Aborts when the process is to stop, or when every lease of the batch is lost. `close` takes its listeners off both. */
 export class HandlerScope {
   readonly #controller = new AbortController();
   readonly #stop: AbortSignal;
-  readonly #leases: readonly AbortSignal[];
+  readonly #unwatch: () => void;
 
-  /** @param stop - the process is to stop. @param leases - each aborts when its lease is lost; at least one. */
-  constructor(stop: AbortSignal, leases: readonly AbortSignal[]) {
+  /** @param stop - the process is to stop. @param watch - calls back when every lease of the batch is lost; returns its end. */
+  constructor(stop: AbortSignal, watch: (onAllLost: () => void) => () => void) {
     this.#stop = stop;
-    this.#leases = leases;
     stop.addEventListener('abort', this.#onStop);
-    for (const lease of leases) lease.addEventListener('abort', this.#onLost);
+    this.#unwatch = watch(() => this.#controller.abort());
     if (stop.aborted) this.#onStop();
-    this.#onLost();
   }
 
   get signal(): AbortSignal {
@@ -25,14 +20,10 @@ export class HandlerScope {
 
   close(): void {
     this.#stop.removeEventListener('abort', this.#onStop);
-    for (const lease of this.#leases) lease.removeEventListener('abort', this.#onLost);
+    this.#unwatch();
   }
 
   readonly #onStop = (): void => {
     this.#controller.abort(this.#stop.reason);
-  };
-
-  readonly #onLost = (): void => {
-    if (this.#leases.every(({ aborted }) => aborted)) this.#controller.abort();
   };
 }

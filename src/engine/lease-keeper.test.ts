@@ -80,9 +80,25 @@ describeWithPostgres('the keeper of leases', () => {
     const { keeper, lines } = keeping();
     keeper.keep([lease], sentFor(300));
     expect(keeper.owns(lease)).toBe(true);
-    await new Promise<void>((resolve) => keeper.signalOf(lease).addEventListener('abort', () => resolve()));
+    await new Promise<void>((resolve) => keeper.watch([lease], resolve));
     expect(keeper.owns(lease)).toBe(false);
     expect(lines.map(({ event }) => event)).toEqual(['lease_lost']);
+  });
+
+  test('EX-14: whoever watches a batch is told once, when the last of its leases is lost', async () => {
+    const leases = [await claimed(), await claimed()];
+    const { keeper } = keeping();
+    keeper.keep(leases, sentFor(0));
+    const [told, ended] = [vi.fn(), vi.fn()];
+    keeper.watch(leases, told);
+    keeper.watch(leases, ended)();
+    for (const [lost, lease] of leases.entries()) {
+      expect(told).toHaveBeenCalledTimes(0);
+      expect(keeper.owns(lease)).toBe(false);
+      expect(keeper.owns(lease)).toBe(false);
+      expect(told).toHaveBeenCalledTimes(lost);
+    }
+    expect(ended).not.toHaveBeenCalled();
   });
 
   test('EX-14: a thread that was blocked past its deadline knows it, and saves nothing', async () => {
@@ -166,7 +182,7 @@ describeWithPostgres('the keeper of leases', () => {
     const { keeper, lines } = keeping(20);
     keeper.keep([lease], performance.now());
     await expireLease(database, lease.requestId);
-    await new Promise<void>((resolve) => keeper.signalOf(lease).addEventListener('abort', () => resolve()));
+    await new Promise<void>((resolve) => keeper.watch([lease], resolve));
     expect(lines).toMatchObject([{ event: 'lease_lost', requestId: lease.requestId, leaseGeneration: 1 }]);
   });
 

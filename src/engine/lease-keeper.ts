@@ -20,10 +20,15 @@ interface Kept {
   readonly lease: Lease;
   /** By the monotonic clock, in milliseconds. */
   deadline: number;
-  readonly lost: AbortController;
+  lost: boolean;
   /** Writes of this worker under the lease: how many are under way, and how many there were. */
   writing: number;
   writes: number;
+}
+
+interface Watch {
+  readonly kept: readonly Kept[];
+  readonly onAllLost: () => void;
 }
 
 export interface LeaseKeeperOptions {
@@ -38,6 +43,7 @@ export class LeaseKeeper {
   readonly #log: Log;
   /** By request and generation: a worker that lost a lease may claim the request anew while the old work still ends. */
   readonly #kept = new Map<string, Kept>();
+  readonly #watches = new Set<Watch>();
   readonly #timers: readonly NodeJS.Timeout[];
   #renewal: Promise<void> | null = null;
 
@@ -60,7 +66,7 @@ export class LeaseKeeper {
   keep(leases: readonly Lease[], sentAt: number): void {
     for (const lease of leases) {
       const deadline = sentAt + LEASE_SECONDS * 1000;
-      this.#kept.set(keyOf(lease), { lease, deadline, lost: new AbortController(), writing: 0, writes: 0 });
+      this.#kept.set(keyOf(lease), { lease, deadline, lost: false, writing: 0, writes: 0 });
     }
   }
 
@@ -68,14 +74,21 @@ export class LeaseKeeper {
   owns(lease: Lease): boolean {
     const kept = this.#kept.get(keyOf(lease));
     if (kept === undefined) return false;
-    if (performance.now() < kept.deadline && !kept.lost.signal.aborted) return true;
+    if (performance.now() < kept.deadline && !kept.lost) return true;
     this.#lose(kept);
     return false;
   }
 
-  /** Aborted when the lease is lost. */
-  signalOf(lease: Lease): AbortSignal {
-    return this.#kept.get(keyOf(lease))?.lost.signal ?? AbortSignal.abort();
+  /**
+   * Calls `onAllLost` once when none of the leases is left, which may be at once. One watch for a batch: a listener for each
+   * lease of each call would cost more than many a handler.
+   * @returns ends the watch.
+   */
+  watch(leases: readonly Lease[], onAllLost: () => void): () => void {
+    const watch = { kept: leases.flatMap((lease) => this.#kept.get(keyOf(lease)) ?? []), onAllLost };
+    this.#watches.add(watch);
+    this.#tell(watch);
+    return () => this.#watches.delete(watch);
   }
 
   /**
@@ -130,11 +143,16 @@ export class LeaseKeeper {
   }
 
   #lose(kept: Kept): void {
-    if (kept.lost.signal.aborted) return;
+    if (kept.lost) return;
     // One that was given back meanwhile is nobody's loss.
     if (this.#kept.get(keyOf(kept.lease)) !== kept) return;
-    kept.lost.abort();
+    kept.lost = true;
     this.#log.warn('lease_lost', { requestId: kept.lease.requestId, leaseGeneration: kept.lease.generation });
+    for (const watch of this.#watches) this.#tell(watch);
+  }
+
+  #tell(watch: Watch): void {
+    if (watch.kept.every(({ lost }) => lost) && this.#watches.delete(watch)) watch.onAllLost();
   }
 }
 

@@ -1,6 +1,7 @@
 /** The workflows that a program knows, and the rules that they make for the record. */
 import { isExpungeError } from '../observe/expunge-error.js';
 import type { Queries } from '../storage/database.js';
+import type { JsonObject } from '../storage/json.js';
 import type { Decision } from '../requests/decision.js';
 import type { InventoryRow, RequestRow } from '../requests/request.js';
 import { RecordIntegrityError, RequestRefusedError } from '../requests/request-error.js';
@@ -11,6 +12,8 @@ import type { PolicyInput, Workflow } from './workflow.js';
 
 export class RegisteredWorkflows implements TransitionRules {
   readonly #workflows: ReadonlyMap<string, Workflow>;
+  /** Inventories, as objects, that were found to have their digest. */
+  readonly #verified = new WeakMap<JsonObject, string>();
 
   /** @param workflows - every version of which a request may still live. */
   constructor(workflows: readonly Workflow[]) {
@@ -97,7 +100,12 @@ export class RegisteredWorkflows implements TransitionRules {
 
   /** Verifies one stored inventory against its digest, as approval does. */
   verifyInventory(request: RequestRow, inventory: InventoryRow): void {
-    if (this.of(request).digest(request, inventory.inventory) === inventory.inventory_digest) return;
+    const name = `${request.id} ${inventory.inventory_digest}`;
+    if (this.#verified.get(inventory.inventory) === name) return;
+    if (this.of(request).digest(request, inventory.inventory) === inventory.inventory_digest) {
+      this.#verified.set(inventory.inventory, name);
+      return;
+    }
     throw new RecordIntegrityError(
       `Revision ${inventory.revision} of the inventory of request ${request.id} does not have its stored digest: a person has to look.`,
       request.id,

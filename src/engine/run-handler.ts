@@ -74,10 +74,8 @@ async function callHandler(
   const handler = workflow.handlers[stage];
   // The rules have checked that it exists before they decided for this stage.
   if (handler === undefined) throw new Error(`Workflow ${workflow.name} has no handler for ${stage}.`);
-  const scope = new HandlerScope(
-    environment.signal,
-    group.map(({ lease }) => environment.keeper.signalOf(lease)),
-  );
+  const leases = group.map(({ lease }) => lease);
+  const scope = new HandlerScope(environment.signal, (onAllLost) => environment.keeper.watch(leases, onAllLost));
   try {
     const answer = await handler(group.map(runOf), contextFor(group, environment, scope.signal, stopped));
     const sorted = {
@@ -122,8 +120,17 @@ function runOf({ stage: read, snapshot, saved }: StageToRun): StageRun {
       request.id,
     );
   }
-  const history = rebuildHistory(snapshot).filter(({ id }) => id !== stage.id);
-  return { request, stage, inventory: inventory.inventory, history };
+  let history: StageRun['history'] | undefined;
+  return {
+    request,
+    stage,
+    inventory: inventory.inventory,
+    /** Rebuilt when a handler asks for it: many never do. */
+    get history() {
+      history ??= rebuildHistory(snapshot).filter(({ id }) => id !== stage.id);
+      return history;
+    },
+  };
 }
 
 function contextFor(

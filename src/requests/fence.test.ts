@@ -40,11 +40,13 @@ describeWithPostgres('ownership', () => {
     start: (lease: Lease, stageId: string) => startStages(record.database, [{ lease, stageId }]),
   };
 
-  /** A request that stands at a running stage. */
+  /** A request that stands at a running stage, and has failed before: a transition has something to clear. */
   async function running(): Promise<{ id: string; lease: Lease; stageId: string }> {
     const [id] = (await plant(record.database, 1)) as [string];
     const lease = await claim(id);
     await move(lease);
+    const { db, t } = record.database;
+    await sql`UPDATE ${t.requests} SET retry_count = 1 WHERE id = ${id}::uuid`.execute(db);
     const stageId = (await readSnapshot(record.database, id))?.stages[0]?.id ?? '';
     await start(lease, stageId);
     return { id, lease, stageId };

@@ -5,21 +5,21 @@ import { type Queries, recordset } from '../storage/database.js';
 import type { JsonObject } from '../storage/json.js';
 import { storableJson, storableText } from '../storage/storable.js';
 import type { Decision } from './decision.js';
-import type { Lease, RequestStatus, StageRow } from './request.js';
+import type { RequestStatus, StageRow } from './request.js';
 import { RecordIntegrityError } from './request-error.js';
-import { lockSnapshots, type LockedSnapshot, type Snapshot } from './snapshot.js';
+import { lockSnapshots, type LockedSnapshot, type Snapshot, type SnapshotItem } from './snapshot.js';
 
-export interface TransitionItem {
-  readonly requestId: string;
-  /** Null for an operator's order, which needs the request to be free. */
-  readonly lease: Lease | null;
+/** Its lease is null for an operator's order, which needs the request to be free. */
+export interface TransitionItem extends SnapshotItem {
   /** The stage whose saved outcome the caller knows of; null after a restart, when the database alone is the truth (EX-13). */
   readonly expectedStageId: string | null;
+  /** Whether the owner runs the next stage at once: the statement that inserts it then marks it as running, too (EX-6). */
+  readonly begins?: boolean;
 }
 
 export type TransitionResult =
-  /** This stage is to be run now. The snapshot is as the transition leaves it. */
-  | { readonly kind: 'current'; readonly stage: StageRow; readonly snapshot: Snapshot }
+  /** This stage is to be run now. `begun`: it is marked as running already. The snapshot is as the transition leaves it. */
+  | { readonly kind: 'current'; readonly stage: StageRow; readonly begun: boolean; readonly snapshot: Snapshot }
   /** The next stage exists and waits, or an order holds it; ownership was given back by the same statement. */
   | {
       readonly kind: 'waiting';
@@ -96,10 +96,17 @@ function consider(
   if (item.expectedStageId !== null && item.expectedStageId !== current?.id) return { result: { kind: 'stale' } };
   try {
     if (item.expectedStageId !== null && current !== null) requireCompleted(current);
-    return { move: plan(snapshot, current, rules.decide(snapshot)) };
+    const move = plan(snapshot, current, rules.decide(snapshot));
+    return { move: item.begins === true ? begun(move) : move };
   } catch (error) {
     return { result: { kind: 'error', error } };
   }
+}
+
+/** A next stage that its owner runs at once begins with the transition; one that waits, or is held, begins later. */
+function begun(move: Move): Move {
+  if (move.next === null || !goesOn(move)) return move;
+  return { ...move, next: { ...move.next, status: 'running', started_at: move.snapshot.now, attempts: 1 } };
 }
 
 /** Whoever names the stage that it has finished is not given it to run again (EX-8). */
@@ -191,8 +198,8 @@ async function applyMoves(tx: Queries, moves: readonly Move[]): Promise<void> {
     WITH input AS MATERIALIZED (
       SELECT * FROM jsonb_to_recordset(${recordset(moves.map(columnsOf))}) AS x (
              request_id uuid, kind text, from_stage uuid, closes_unfinished boolean, transition jsonb,
-             stage_id uuid, stage text, place text, metadata jsonb,
-             status text, held boolean, goes_on boolean, until timestamptz, why text, actor text)
+             stage_id uuid, stage text, place text, stage_status text, attempts integer, metadata jsonb,
+             status text, held boolean, goes_on boolean, changes boolean, until timestamptz, why text, actor text)
     ), closed AS (
       UPDATE ${tx.t.stages} s
          SET is_current = false,
@@ -212,8 +219,11 @@ async function applyMoves(tx: Queries, moves: readonly Move[]): Promise<void> {
       SELECT i.* FROM input i LEFT JOIN closed ON closed.request_id = i.request_id
        WHERE i.kind = 'stay' OR i.from_stage IS NULL OR closed.request_id IS NOT NULL
     ), inserted AS (
-      INSERT INTO ${tx.t.stages} (id, request_id, stage, target_community_id, status, is_current, metadata_json)
-      SELECT stage_id, request_id, stage, place, 'pending', true, metadata FROM ready WHERE kind = 'enter'
+      INSERT INTO ${tx.t.stages} (
+        id, request_id, stage, target_community_id, status, is_current, started_at, attempts, metadata_json)
+      SELECT stage_id, request_id, stage, place, stage_status, true,
+             CASE WHEN stage_status = 'running' THEN clock_timestamp() END, attempts, metadata
+        FROM ready WHERE kind = 'enter'
     ), orders_ended AS (
       -- A cancel is used up by the transition that follows it; an end uses up whatever stands.
       UPDATE ${tx.t.orders} o
@@ -236,42 +246,47 @@ async function applyMoves(tx: Queries, moves: readonly Move[]): Promise<void> {
              lease_owner = CASE WHEN i.goes_on THEN r.lease_owner END,
              lease_expires_at = CASE WHEN i.goes_on THEN r.lease_expires_at END
         FROM ready i
-       WHERE r.id = i.request_id
-      RETURNING r.id
+       WHERE r.id = i.request_id AND i.changes
     ), logged AS (
       INSERT INTO ${tx.t.events} (request_id, event, actor, detail)
       SELECT i.request_id,
              CASE WHEN i.held THEN 'held' WHEN i.kind = 'end' THEN i.status
-                  WHEN i.from_stage IS NULL THEN 'initialized' WHEN i.status <> 'running' THEN i.status ELSE 'transition' END,
+                  WHEN i.from_stage IS NULL THEN 'initialized' ELSE i.status END,
              i.actor,
              jsonb_strip_nulls(jsonb_build_object('stage', i.stage, 'place', i.place, 'why', i.why, 'until', i.until))
-        FROM ready i WHERE i.kind <> 'stay' OR i.held
+        FROM ready i
+       -- From one stage to the next is no change of status, and the stages themselves tell of it.
+       WHERE i.held OR i.kind = 'end' OR i.kind = 'enter' AND (i.from_stage IS NULL OR i.status <> 'running')
     )
-    SELECT count(*)::integer AS count FROM moved`.execute(tx.db);
+    SELECT count(*)::integer AS count FROM ready`.execute(tx.db);
   if (rows[0]?.count !== moves.length) {
     // The parents are locked and the rows were read after that: this can only be a fault of the program.
     throw new Error('A transition met a stage that is no longer current although its request was locked.');
   }
 }
 
+/** What is undefined stays out of the parameter, and is null in the statement. */
 function columnsOf(move: Move) {
   const { snapshot, kind, decision, current, next } = move;
   const wait = decision.kind === 'enter' ? decision.wait : undefined;
   return {
     request_id: snapshot.request.id,
     kind,
-    from_stage: kind === 'stay' ? null : (current?.id ?? null),
+    from_stage: kind === 'stay' ? undefined : current?.id,
     closes_unfinished: move.closesUnfinished,
-    transition: kind === 'stay' ? null : transitionOf(decision),
-    stage_id: next?.id ?? null,
-    stage: next?.stage ?? null,
-    place: next?.target_community_id ?? null,
-    metadata: next === null ? null : (next.metadata_json as unknown as JsonObject),
+    transition: kind === 'stay' ? undefined : transitionOf(decision),
+    stage_id: next?.id,
+    stage: next?.stage,
+    place: next?.target_community_id ?? undefined,
+    stage_status: next?.status,
+    attempts: next?.attempts,
+    metadata: next?.metadata_json as unknown as JsonObject | undefined,
     status: move.status,
     held: move.held,
     goes_on: goesOn(move),
-    until: wait?.until?.toISOString() ?? null,
-    why: wait === undefined ? null : storableText(wait.why),
+    changes: changesRequest(move),
+    until: wait?.until?.toISOString(),
+    why: wait === undefined ? undefined : storableText(wait.why),
     actor: snapshot.request.lease_owner,
   };
 }
@@ -283,6 +298,13 @@ function transitionOf(decision: Decision): JsonObject | null {
 /** Whether the owner keeps the request and runs its current stage. */
 function goesOn({ kind, held, status }: Move): boolean {
   return kind !== 'end' && !held && status === 'running';
+}
+
+/** From one running stage to the next the request stays as it is, and a new version of its row would only be dead weight. */
+function changesRequest(move: Move): boolean {
+  const { status, retry_count, last_error, next_attempt_at, blocked_at, standing_order } = move.snapshot.request;
+  const isPlain = [last_error, next_attempt_at, blocked_at, standing_order].every((value) => value === null);
+  return !(goesOn(move) && status === 'running' && retry_count === 0 && isPlain);
 }
 
 function endingOf({ kind, decision, snapshot }: Move): Ending[] {
@@ -300,8 +322,19 @@ function resultOf(move: Move): TransitionResult {
   if (decision.kind === 'enter' && decision.wait !== undefined) {
     return { kind: 'waiting', ...decision.wait };
   }
-  return { kind: 'current', stage: (move.next ?? move.current) as StageRow, snapshot: snapshotAfter(move) };
+  const stage = (move.next ?? move.current) as StageRow;
+  return { kind: 'current', stage, begun: move.next?.status === 'running', snapshot: snapshotAfter(move) };
 }
+
+/** A request that has just entered a stage which its worker goes on with. */
+const AS_NEW = {
+  standing_order: null,
+  retry_count: 0,
+  last_error: null,
+  next_attempt_at: null,
+  blocked_at: null,
+  blocked_reason: null,
+} as const;
 
 /** What the statement has made of the snapshot, so that a handler sees the history that leads to its stage. */
 function snapshotAfter({ snapshot, kind, decision, current, closesUnfinished, next, status }: Move): Snapshot {
@@ -319,7 +352,7 @@ function snapshotAfter({ snapshot, kind, decision, current, closesUnfinished, ne
   });
   return {
     ...snapshot,
-    request: { ...request, status, standing_order: null, retry_count: 0, last_error: null, next_attempt_at: null },
+    request: { ...request, ...AS_NEW, status },
     stages: [...closed, next],
   };
 }

@@ -29,7 +29,8 @@ function cut(text: string, limit: number): string {
 
 /** The same for every string and key inside a JSON value. Strings within documents are not cut, only made storable. */
 export function storableJson<T extends JsonValue>(value: T): T {
-  return convert(value) as T;
+  // What cannot be stored is printed as an escape, and so are other control characters: without one there is nothing to mend.
+  return JSON.stringify(value).includes('\\u') ? (convert(value) as T) : value;
 }
 
 function convert(value: JsonValue): JsonValue {

@@ -37,7 +37,9 @@ CREATE TABLE {{schema}}.entity_deletion_requests (
   held_status        text,
   CHECK ((status = 'held') = (held_status IS NOT NULL)),
   CHECK ((lease_owner IS NULL) = (lease_expires_at IS NULL))
-);
+)
+-- Claims, transitions and heartbeats touch no indexed column: with room on its page, a row's new version needs no index.
+WITH (fillfactor = 60);
 
 -- One live request per training target, and per subject (OP-2).
 CREATE UNIQUE INDEX one_live_request_per_target
@@ -92,7 +94,7 @@ CREATE TABLE {{schema}}.entity_deletion_stage_history (
   -- inputs, intent, cursor, result, transition, previous_stage_id
   metadata_json       jsonb NOT NULL,
   last_error          text
-);
+) WITH (fillfactor = 60);
 CREATE UNIQUE INDEX one_current_stage_per_request
   ON {{schema}}.entity_deletion_stage_history (request_id) WHERE is_current;
 CREATE INDEX stages_of_request ON {{schema}}.entity_deletion_stage_history (request_id);

@@ -2,6 +2,7 @@ import { Kysely, PostgresDialect } from 'kysely';
 import pg from 'pg';
 import { type AnyKysely, type Database, type Queries, tableNames } from '../database.js';
 import { parseBigint } from '../parse-bigint.js';
+import { parseTimestamp } from './parse-timestamp.js';
 import { DatabaseUrlError } from '../storage-error.js';
 import { GuardedPool } from './guarded-pool.js';
 
@@ -68,10 +69,12 @@ function connect(options: PostgresOptions, location: string, connections: number
 }
 
 const INT8: number = pg.types.builtins.INT8;
+const TIMESTAMPTZ: number = pg.types.builtins.TIMESTAMPTZ;
 
 const types: pg.CustomTypesConfig = {
   getTypeParser: (oid: number, format?: string) => {
-    if (oid === INT8 && format !== 'binary') return parseBigint;
+    if (format !== 'binary' && oid === INT8) return parseBigint;
+    if (format !== 'binary' && oid === TIMESTAMPTZ) return parseTimestamp;
     return pg.types.getTypeParser(oid, format as 'text') as (text: string) => unknown;
   },
 };
