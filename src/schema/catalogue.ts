@@ -1,11 +1,12 @@
 /**
- * What a PostgreSQL database says of itself: its tables, their columns, keys and indexes, and what references what. A plain
+ * What a database says of itself: its tables, their columns, keys and indexes, and what references what. A plain
  * model, so that whoever plans or checks with it needs no connection, and a test needs no server.
  *
  * Partitions do not appear by themselves: a foreign key or an index of a partition counts as one of the partitioned table.
  */
 
-export type RelationKind = 'table' | 'partitioned table' | 'view' | 'materialized view' | 'foreign table';
+export type RelationKind =
+  'table' | 'partitioned table' | 'view' | 'materialized view' | 'foreign table' | 'virtual table';
 
 /** What happens to a referencing row, as `pg_constraint.confdeltype` and `confupdtype` have it. */
 export type ReferentialAction = 'NO ACTION' | 'RESTRICT' | 'CASCADE' | 'SET NULL' | 'SET DEFAULT';
@@ -13,6 +14,8 @@ export type ReferentialAction = 'NO ACTION' | 'RESTRICT' | 'CASCADE' | 'SET NULL
 export interface Relation {
   readonly oid: number;
   readonly schema: string;
+  /** The schema that a table is not named with; `public` where absent. */
+  readonly defaultSchema?: string;
   readonly name: string;
   readonly kind: RelationKind;
   /** The partitioned table at the top, for a partition. */
@@ -112,8 +115,10 @@ export function findColumn(catalogue: Catalogue, relation: Relation, name: strin
 }
 
 /** A table's name for people: `customer`, `billing.payment`. */
-export function relationName(relation: Pick<Relation, 'schema' | 'name'>): string {
-  return relation.schema === 'public' ? relation.name : `${relation.schema}.${relation.name}`;
+export function relationName(relation: Pick<Relation, 'schema' | 'name' | 'defaultSchema'>): string {
+  return relation.schema === (relation.defaultSchema ?? 'public')
+    ? relation.name
+    : `${relation.schema}.${relation.name}`;
 }
 
 /** The columns of the primary key, or else of a unique index that covers every row and holds no NULL; or null. */

@@ -10,13 +10,9 @@
  * What is declared, and everything that is done, is as with `expunge/postgres`.
  */
 import { basename } from 'node:path';
-import {
-  declarationJson,
-  identifiersOfPlaces,
-  parseDeclaration,
-  type PostgresOptions,
-} from '../postgres/declaration.js';
+import { declarationJson, parseDeclaration, type PostgresOptions } from '../postgres/declaration.js';
 import { PostgresTarget } from '../postgres/postgres-target.js';
+import { identifiersOfPlaces } from '../tables/declaration.js';
 import type { TargetDeclaration } from '../target.js';
 import { PGliteConnections } from './pglite-connections.js';
 

@@ -4,7 +4,7 @@
  */
 import type { Relation } from '../../schema/catalogue.js';
 import type { Cleanup } from '../target.js';
-import type { BoundPlace } from './bound-place.js';
+import type { BoundPlace } from '../tables/bound-place.js';
 import type { Connections, Query } from './connection.js';
 import { quoted } from './sql.js';
 

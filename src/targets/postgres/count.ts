@@ -1,8 +1,9 @@
 /** What is left of subjects: one statement per place for any number of them, in one snapshot (contract WF-19). */
 import type { PlaceCount, SubjectRef } from '../target.js';
-import type { BoundPlace } from './bound-place.js';
+import type { BoundPlace } from '../tables/bound-place.js';
 import type { Query } from './connection.js';
-import { columnSql, equals, Parameters, type Scope, scopeOf, type Subjects, tableSql, todoSql } from './sql.js';
+import { columnSql, equals, Parameters, type Scope, scopeOf, tableSql, todoSql } from './sql.js';
+import type { Subjects } from '../tables/subjects.js';
 
 interface CountRow {
   readonly ref: number;

@@ -7,10 +7,11 @@
  * places is read in their physical order, which is the same for everybody who deletes like this; whoever locks the same
  * rows in another order may cause a deadlock, and the transaction that lost it is run again.
  */
-import type { BoundPlace } from './bound-place.js';
+import type { BoundPlace } from '../tables/bound-place.js';
 import type { Query } from './connection.js';
 import type { PerSubject } from './row-statements.js';
-import { columnSql, equals, isNamedBy, type NamedRows, Parameters, scopeOf, type Subjects, tableSql } from './sql.js';
+import { columnSql, equals, isNamedBy, type NamedRows, Parameters, scopeOf, tableSql } from './sql.js';
+import type { Subjects } from '../tables/subjects.js';
 
 export interface Deleted {
   readonly perSubject: PerSubject;

@@ -3,12 +3,12 @@
  * hang on them, acts, and looks at what the server really did (contract WF-16).
  */
 import type { Catalogue } from '../../schema/catalogue.js';
-import { ancestors, type BoundPlace } from './bound-place.js';
+import { ancestors, type BoundPlace } from '../tables/bound-place.js';
 import type { Query } from './connection.js';
 import { canDeleteDirectly, deleteDirectly } from './direct-delete.js';
-import type { Unit } from './plan.js';
+import type { Unit } from '../tables/plan.js';
 import { type Locked, type PerSubject, perSubjectOf, RowStatements } from './row-statements.js';
-import type { Subjects } from './sql.js';
+import type { Subjects } from '../tables/subjects.js';
 import type { SubjectRef } from '../target.js';
 
 /** Why a subject cannot go on, found by looking and not by an error of the server. The transaction is rolled back. */

@@ -5,13 +5,13 @@
 import type { JsonValue } from '../../storage/json.js';
 import { TargetBlockedError, type TargetError, TargetFailedError, TargetUnavailableError } from '../target-error.js';
 import type { Answers, EraseOptions, EraseProgress, EraseSubject, SubjectBatch, SubjectRef } from '../target.js';
-import type { BoundPlace } from './bound-place.js';
+import type { BoundPlace } from '../tables/bound-place.js';
 import type { Connections } from './connection.js';
 import { eraseUnit, type Refusal, SubjectsRefused, type UnitProgress } from './erase-unit.js';
 import { asTargetError, type KnownNames, lostARace, mayBeOneSubjects, type ServerRefusal } from './faults.js';
 import { findObstacles } from './obstacles.js';
-import type { Plan, Unit } from './plan.js';
-import { Subjects } from './sql.js';
+import type { Plan, Unit } from '../tables/plan.js';
+import { Subjects } from '../tables/subjects.js';
 
 /** What an erase needs besides the subjects. */
 export interface EraseContext {

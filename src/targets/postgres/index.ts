@@ -26,9 +26,10 @@
 import pg from 'pg';
 import type { JsonObject } from '../../storage/json.js';
 import { TargetDeclarationError } from '../target-error.js';
+import { identifiersOfPlaces } from '../tables/declaration.js';
 import type { TargetDeclaration } from '../target.js';
 import { PooledConnections } from './connection.js';
-import { declarationJson, identifiersOfPlaces, parseDeclaration, type PostgresOptions } from './declaration.js';
+import { declarationJson, parseDeclaration, type PostgresOptions } from './declaration.js';
 import { PostgresTarget } from './postgres-target.js';
 
 export type { CleanupReason } from './cleanup.js';
@@ -39,12 +40,11 @@ export type {
   DeleteRows,
   Keep,
   ParentTable,
-  PostgresOptions,
   RetainRows,
   TableRule,
   Tables,
-  Timeouts,
-} from './declaration.js';
+} from '../tables/declaration.js';
+export type { PostgresOptions, Timeouts } from './declaration.js';
 export { PostgresTarget } from './postgres-target.js';
 export type { PostgresWarning } from './warnings.js';
 

@@ -4,22 +4,21 @@
  * matches nothing (contract WF-14).
  */
 import type { Column } from '../../schema/catalogue.js';
-
-export interface KeyType {
-  /** The type to send parameters as, in SQL. */
-  readonly sql: string;
-  /** The value to send; null where the text stands for no value of the type. */
-  readonly value: (identifier: string) => string | null;
-}
+import type { ColumnRules } from '../tables/bind-places.js';
+import { decimal, integer, type KeyType, text, uuid } from '../tables/key-type.js';
 
 /** The key type of a column, or null where identifiers cannot be compared with it. */
-export function keyTypeOf(column: Column): KeyType | null {
+function keyTypeOf(column: Column): KeyType | null {
   if (column.typeName === 'citext') return { sql: column.type, value: text };
   return column.typeSchema === 'pg_catalog' ? (types[column.typeName] ?? null) : null;
 }
 
-/** Names of the types that can be keys, for a message. */
-export const keyTypeNames = 'smallint, integer, bigint, numeric, uuid, text, varchar, char or citext';
+export const columnRules: ColumnRules = {
+  defaultSchema: 'public',
+  keyTypeOf,
+  keyTypeNames: 'smallint, integer, bigint, numeric, uuid, text, varchar, char or citext',
+  isDate: ({ typeName }) => ['date', 'timestamp', 'timestamptz'].includes(typeName),
+};
 
 const types: Readonly<Record<string, KeyType>> = {
   int2: { sql: 'smallint', value: integer(15n) },
@@ -32,29 +31,7 @@ const types: Readonly<Record<string, KeyType>> = {
   bpchar: { sql: 'bpchar', value: padded },
 };
 
-/** Neither NUL nor half of a surrogate pair exists in PostgreSQL; the driver would turn the latter into U+FFFD. */
-function text(identifier: string): string | null {
-  return identifier.includes('\0') || !identifier.isWellFormed() ? null : identifier;
-}
-
 /** char(n) ignores spaces at the end when it compares. */
 function padded(identifier: string): string | null {
   return identifier.endsWith(' ') ? null : text(identifier);
-}
-
-function integer(bits: bigint): (identifier: string) => string | null {
-  const limit = 2n ** bits;
-  return (identifier) => {
-    if (!/^(0|-?[1-9]\d{0,18})$/.test(identifier)) return null;
-    const value = BigInt(identifier);
-    return value >= -limit && value < limit ? identifier : null;
-  };
-}
-
-function decimal(identifier: string): string | null {
-  return identifier.length <= 1_000 && /^(?!-0$)-?(0|[1-9]\d*)(\.\d*[1-9])?$/.test(identifier) ? identifier : null;
-}
-
-function uuid(identifier: string): string | null {
-  return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(identifier) ? identifier : null;
 }

@@ -2,10 +2,11 @@
 import { findColumn } from '../../schema/catalogue.js';
 import { TargetBlockedError, TargetDeclarationError, type TargetError } from '../target-error.js';
 import type { Answers, LocatorQuery, SubjectRef } from '../target.js';
-import type { BoundPlace } from './bound-place.js';
+import type { BoundPlace } from '../tables/bound-place.js';
 import type { Query } from './connection.js';
-import type { Plan } from './plan.js';
-import { columnSql, Parameters, scopeOf, type Subjects, tableSql } from './sql.js';
+import type { Plan } from '../tables/plan.js';
+import { columnSql, Parameters, scopeOf, tableSql } from './sql.js';
+import type { Subjects } from '../tables/subjects.js';
 
 /** Locators are sealed on the request; more of them than this are no locators. */
 const MOST_VALUES = 100_000;

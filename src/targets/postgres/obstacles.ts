@@ -8,9 +8,9 @@
 import { relationName } from '../../schema/catalogue.js';
 import type { SubjectRef } from '../target.js';
 import type { Connections } from './connection.js';
-import type { Exposure, Plan } from './plan.js';
+import type { Exposure, Plan } from '../tables/plan.js';
 import { RowStatements } from './row-statements.js';
-import type { Subjects } from './sql.js';
+import type { Subjects } from '../tables/subjects.js';
 
 export interface Obstacle {
   readonly place: string;

@@ -1,6 +1,6 @@
 /** A PostgreSQL database as a target: the catalogue is read when it is needed, and everything else follows from it. */
 import { readCatalogue } from '../../schema/read-catalogue.js';
-import { TargetBlockedError, TargetDeclarationError, TargetError } from '../target-error.js';
+import { TargetDeclarationError, TargetError } from '../target-error.js';
 import type {
   Answers,
   Cleanup,
@@ -13,20 +13,20 @@ import type {
   SubjectBatch,
   SubjectRef,
   Target,
-  TargetSubject,
 } from '../target.js';
-import { bindPlaces, type Problem } from './bind-places.js';
-import { referenceProblems } from './check-references.js';
+import { bindPlaces, type Problem, refuseProblems } from '../tables/bind-places.js';
+import { referenceProblems } from '../tables/check-references.js';
 import { cleanUp } from './cleanup.js';
 import type { Connections } from './connection.js';
 import { countPlaces } from './count.js';
-import type { DeclaredPlace } from './declaration.js';
+import type { DeclaredPlace } from '../tables/declaration.js';
 import { eraseSlice } from './erase.js';
 import { asTargetError, type KnownNames, ServerRefusal } from './faults.js';
+import { columnRules } from './key-type.js';
 import { locateValues } from './locate.js';
-import { makePlan, type Plan, planProblems } from './plan.js';
+import { makePlan, type Plan, planProblems } from '../tables/plan.js';
 import { probeProblems } from './probe-values.js';
-import { identifiersOf, Subjects } from './sql.js';
+import { answerUsable, Subjects } from '../tables/subjects.js';
 import { findWarnings, type PostgresWarning } from './warnings.js';
 
 /** How long a catalogue that was read is taken to be the database's, in milliseconds. */
@@ -67,7 +67,7 @@ export class PostgresTarget implements Target {
   async count(batch: SubjectBatch, signal: AbortSignal): Promise<Answers<readonly PlaceCount[]>> {
     return this.#guarded(async () => {
       const plan = await this.#current(signal);
-      return this.#answer(plan, batch, (subjects) =>
+      return answerUsable(this.name, plan.places, batch, (subjects) =>
         this.#connections.transaction('read', signal, (query) =>
           countPlaces(query, plan.places, new Subjects(subjects)),
         ),
@@ -78,7 +78,9 @@ export class PostgresTarget implements Target {
   async erase(batch: SubjectBatch<EraseSubject>, options: EraseOptions): Promise<Answers<EraseProgress>> {
     return this.#guarded(async () => {
       const plan = await this.#current(options.signal);
-      return this.#answer(plan, batch, (subjects) => eraseSlice(this.#context(plan), subjects, options));
+      return answerUsable(this.name, plan.places, batch, (subjects) =>
+        eraseSlice(this.#context(plan), subjects, options),
+      );
     });
   }
 
@@ -86,7 +88,9 @@ export class PostgresTarget implements Target {
     return this.#guarded(async () => {
       const plan = await this.#current(signal);
       const units = plan.units.filter(({ core }) => core.some(({ revoke }) => revoke));
-      return this.#answer(plan, batch, (subjects) => this.#revokeAll({ ...plan, units }, subjects, signal));
+      return answerUsable(this.name, plan.places, batch, (subjects) =>
+        this.#revokeAll({ ...plan, units }, subjects, signal),
+      );
     });
   }
 
@@ -97,7 +101,7 @@ export class PostgresTarget implements Target {
   ): Promise<Answers<Readonly<Record<string, readonly string[]>>>> {
     return this.#guarded(async () => {
       const plan = await this.#current(signal);
-      return this.#answer(plan, batch, (subjects) =>
+      return answerUsable(this.name, plan.places, batch, (subjects) =>
         this.#connections.transaction('read', signal, (query) =>
           locateValues(query, this.name, plan, new Subjects(subjects), queries),
         ),
@@ -142,30 +146,6 @@ export class PostgresTarget implements Target {
     return { target: this.name, connections: this.#connections, plan, names: namesOf(plan) };
   }
 
-  /** Answers subjects whose identifiers can be used by `ask`, and the others by an error: never by a count of zero. */
-  async #answer<S extends TargetSubject, T>(
-    plan: Plan,
-    batch: SubjectBatch<S>,
-    ask: (usable: SubjectBatch<S>) => Promise<Answers<T>>,
-  ): Promise<Answers<T>> {
-    const needed = new Set(plan.places.flatMap(identifiersOf));
-    const failures = new Map<SubjectRef, TargetError>();
-    for (const [ref, { identifiers }] of batch) {
-      const missing = [...needed].find((name) => !Object.hasOwn(identifiers, name) || identifiers[name] === '');
-      if (missing !== undefined) failures.set(ref, this.#missing(missing));
-    }
-    const usable = new Map([...batch].filter(([ref]) => !failures.has(ref)));
-    const answers = usable.size > 0 ? await ask(usable) : new Map<SubjectRef, T | TargetError>();
-    return new Map([...batch.keys()].map((ref) => [ref, failures.get(ref) ?? answers.get(ref)!]));
-  }
-
-  #missing(identifier: string): TargetError {
-    return new TargetBlockedError(
-      `Target "${this.name}" needs the identifier "${identifier}" of every subject, and one has none or an empty one; submit it with the identifier.`,
-      { target: this.name },
-    );
-  }
-
   /** @throws TargetDeclarationError where the declaration does not fit the catalogue. */
   async #current(signal: AbortSignal): Promise<Plan> {
     if (this.#plan && performance.now() - this.#plan.readAt < CATALOGUE_MS) return this.#plan.plan;
@@ -173,25 +153,15 @@ export class PostgresTarget implements Target {
     const catalogue = await this.#connections.transaction('read', signal, (query) =>
       readCatalogue((text, parameters) => query(text, parameters), this.#declared),
     );
-    this.#refuse(serverProblems(catalogue.server));
-    const { places, problems } = bindPlaces(this.#declared, catalogue);
-    this.#refuse(problems);
-    this.#refuse(referenceProblems(places, catalogue));
+    refuseProblems(this.name, serverProblems(catalogue.server));
+    const { places, problems } = bindPlaces(this.#declared, catalogue, columnRules);
+    refuseProblems(this.name, problems);
+    refuseProblems(this.name, referenceProblems(places, catalogue));
     const plan = makePlan(places, catalogue);
-    this.#refuse(planProblems(plan));
-    this.#refuse(await probeProblems(this.#connections, places, signal));
+    refuseProblems(this.name, planProblems(plan));
+    refuseProblems(this.name, await probeProblems(this.#connections, places, signal));
     this.#plan = { plan, readAt };
     return plan;
-  }
-
-  #refuse(problems: readonly Problem[]): void {
-    const [first] = problems;
-    if (!first) return;
-    const named = problems.map(({ place, text }) => `${place ? `"${place}" ` : ''}${text}`);
-    throw new TargetDeclarationError(`Target "${this.name}": ${[...new Set(named)].join('; ')}.`, {
-      target: this.name,
-      ...(first.place ? { place: first.place } : {}),
-    });
   }
 
   /** Turns every fault into one that says what follows and holds nothing of the data. */

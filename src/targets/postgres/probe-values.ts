@@ -2,8 +2,8 @@
  * Asks the server what the catalogue does not say: whether a column takes the value that it is to be set to and has it
  * afterwards as it was written, and whether the columns of a relation can be compared.
  */
-import type { Problem } from './bind-places.js';
-import type { BoundPlace, SetColumn } from './bound-place.js';
+import type { Problem } from '../tables/bind-places.js';
+import type { BoundPlace, SetColumn } from '../tables/bound-place.js';
 import type { Connections, Query } from './connection.js';
 import { ServerRefusal } from './faults.js';
 import { columnSql, equals, tableSql } from './sql.js';

@@ -8,9 +8,9 @@
  * was measured: the first takes five times as long, the second misses rows that a trigger of a child moved.
  */
 import { type Catalogue, findColumn, type ForeignKey } from '../../schema/catalogue.js';
-import { type BoundPlace, releases } from './bound-place.js';
+import { type BoundPlace, releases } from '../tables/bound-place.js';
 import type { Query } from './connection.js';
-import type { Exposure } from './plan.js';
+import type { Exposure } from '../tables/plan.js';
 import {
   assignmentsSql,
   columnSql,
@@ -21,10 +21,10 @@ import {
   type Scope,
   scopeOf,
   scopeOfNamed,
-  type Subjects,
   tableSql,
   todoSql,
 } from './sql.js';
+import type { Subjects } from '../tables/subjects.js';
 
 /** Locked rows. Their names travel as PostgreSQL wrote them, one text per column, and are never looked into. */
 export interface Locked extends NamedRows {

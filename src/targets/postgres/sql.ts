@@ -3,9 +3,8 @@
  * and limits are parameters, and many subjects are arrays, so that ten thousand of them are still one statement.
  */
 import type { Column, Relation } from '../../schema/catalogue.js';
-import type { SubjectRef, TargetSubject } from '../target.js';
-import type { BoundPlace, SetColumn } from './bound-place.js';
-import { rootColumns } from './bound-place.js';
+import type { Subjects } from '../tables/subjects.js';
+import type { BoundPlace, SetColumn } from '../tables/bound-place.js';
 
 /** Values by their number in the text. The same name is one parameter, however often it is asked for. */
 export class Parameters {
@@ -22,39 +21,6 @@ export class Parameters {
     const placeholder = this.#named.get(name) ?? this.add(value(), type);
     this.#named.set(name, placeholder);
     return placeholder;
-  }
-}
-
-/** Subjects in a fixed order; a row of an answer names its subject by the position, from 1. */
-export class Subjects {
-  readonly refs: readonly SubjectRef[];
-  readonly #subjects: readonly TargetSubject[];
-
-  constructor(batch: ReadonlyMap<SubjectRef, TargetSubject>) {
-    this.refs = [...batch.keys()];
-    this.#subjects = [...batch.values()];
-  }
-
-  get size(): number {
-    return this.refs.length;
-  }
-
-  /** The ref at a position that an answer named. */
-  at(position: number): SubjectRef {
-    return this.refs[position - 1]!;
-  }
-
-  values(identifier: string): readonly string[] {
-    return this.#subjects.map(({ identifiers }) => identifiers[identifier]!);
-  }
-
-  only(wanted: (ref: SubjectRef) => boolean): Subjects {
-    return new Subjects(new Map(this.refs.flatMap((ref, at) => (wanted(ref) ? [[ref, this.#subjects[at]!]] : []))));
-  }
-
-  halves(): readonly [Subjects, Subjects] {
-    const first = new Set(this.refs.slice(0, Math.ceil(this.size / 2)));
-    return [this.only((ref) => first.has(ref)), this.only((ref) => !first.has(ref))];
   }
 }
 
@@ -232,9 +198,4 @@ export function assignmentsSql(place: BoundPlace, parameters: Parameters): strin
       return `${quoted(column.name)} = ${wanted}`;
     })
     .join(', ');
-}
-
-/** Names of the identifiers that a place needs. */
-export function identifiersOf(place: BoundPlace): readonly string[] {
-  return rootColumns(place).map(({ identifier }) => identifier);
 }

@@ -1,8 +1,8 @@
 /** What is no reason to refuse a declaration, but what somebody should know before the first erase. */
 import { type Catalogue, type Relation, relationName } from '../../schema/catalogue.js';
-import { acts, type BoundPlace, changeOf } from './bound-place.js';
+import { acts, type BoundPlace, changeOf } from '../tables/bound-place.js';
 import type { Query } from './connection.js';
-import type { Plan } from './plan.js';
+import type { Plan } from '../tables/plan.js';
 import { keysReached } from '../../schema/references.js';
 import { quoted } from './sql.js';
 

@@ -11,15 +11,39 @@ import {
   rowIdentity,
 } from '../../schema/catalogue.js';
 import type { JsonValue } from '../../storage/json.js';
+import { TargetDeclarationError } from '../target-error.js';
 import type { PlaceAction } from '../target.js';
 import { acts, ancestors, type BoundKeep, type BoundLink, type BoundPlace, type SetColumn } from './bound-place.js';
 import type { DeclaredLink, DeclaredPlace } from './declaration.js';
-import { keyTypeNames, keyTypeOf } from './key-type.js';
+import type { KeyType } from './key-type.js';
+
+/** What a database makes of the columns that a declaration names. */
+export interface ColumnRules {
+  /** The schema that places are not named with. */
+  readonly defaultSchema: string;
+  /** The key type of a column, or null where identifiers cannot be compared with it. */
+  readonly keyTypeOf: (column: Column) => KeyType | null;
+  /** Names of the types that can be keys, for a message. */
+  readonly keyTypeNames: string;
+  /** Whether the time that a row is kept can run from the column. */
+  readonly isDate: (column: Column) => boolean;
+}
 
 /** What does not fit, said of one place. */
 export interface Problem {
   readonly place: string;
   readonly text: string;
+}
+
+/** @throws TargetDeclarationError that says all of it, where there is anything. */
+export function refuseProblems(target: string, problems: readonly Problem[]): void {
+  const [first] = problems;
+  if (!first) return;
+  const named = problems.map(({ place, text }) => `${place ? `"${place}" ` : ''}${text}`);
+  throw new TargetDeclarationError(`Target "${target}": ${[...new Set(named)].join('; ')}.`, {
+    target,
+    ...(first.place ? { place: first.place } : {}),
+  });
 }
 
 /**
@@ -29,8 +53,9 @@ export interface Problem {
 export function bindPlaces(
   declared: readonly DeclaredPlace[],
   catalogue: Catalogue,
+  rules: ColumnRules,
 ): { readonly places: readonly BoundPlace[]; readonly problems: readonly Problem[] } {
-  const binder = new Binder(declared, catalogue);
+  const binder = new Binder(declared, catalogue, rules);
   for (const place of declared) binder.bind(place, []);
   return { places: declared.flatMap((place) => binder.bound.get(place) ?? []), problems: binder.problems };
 }
@@ -40,8 +65,10 @@ class Binder {
   readonly bound = new Map<DeclaredPlace, BoundPlace | null>();
   readonly #declared: readonly DeclaredPlace[];
   readonly #catalogue: Catalogue;
+  readonly #rules: ColumnRules;
 
-  constructor(declared: readonly DeclaredPlace[], catalogue: Catalogue) {
+  constructor(declared: readonly DeclaredPlace[], catalogue: Catalogue, rules: ColumnRules) {
+    this.#rules = rules;
     this.#declared = declared;
     this.#catalogue = catalogue;
   }
@@ -118,11 +145,11 @@ class Binder {
     if (link.by === 'parent') return this.#parentLink(declared, relation, link, below);
     const columns = link.columns.map(({ column: name, identifier }) => {
       const column = this.#column(declared, relation, name);
-      const type = column && keyTypeOf(column);
+      const type = column && this.#rules.keyTypeOf(column);
       if (column && !type) {
         this.#refuse(
           declared,
-          `has the key column "${name}" of type ${column.declaredType}, which identifiers cannot be compared with; it has to be ${keyTypeNames}`,
+          `has the key column "${name}" of type ${column.declaredType}, which identifiers cannot be compared with; it has to be ${this.#rules.keyTypeNames}`,
         );
       }
       return column && type ? { column, identifier, type } : null;
@@ -161,7 +188,7 @@ class Binder {
   #parentOf(declared: DeclaredPlace, link: Extract<DeclaredLink, { by: 'parent' }>): DeclaredPlace | null {
     const ofSchema = this.#declared.filter(({ schema }) => schema === link.schema);
     const ofTable = ofSchema.filter(({ table }) => table === link.parent);
-    const full = link.schema === 'public' ? link.parent : `${link.schema}.${link.parent}`;
+    const full = link.schema === this.#rules.defaultSchema ? link.parent : `${link.schema}.${link.parent}`;
     const named =
       ofTable.length > 0 ? ofTable : ofSchema.filter(({ place }) => place === full || place === link.parent);
     if (named.length === 1) return named[0]!;
@@ -234,7 +261,7 @@ class Binder {
     const owner = link.by === 'parent' ? link.parent.relation : relation;
     const column = this.#column(declared, owner, declared.keep.from);
     if (!column) return undefined;
-    if (!['date', 'timestamp', 'timestamptz'].includes(column.typeName)) {
+    if (!this.#rules.isDate(column)) {
       this.#refuse(
         declared,
         `keeps rows from "${column.name}" of type ${column.declaredType}, which is no date or timestamp`,
@@ -290,7 +317,7 @@ function actionOf(declared: DeclaredPlace, link: BoundLink, set: readonly SetCol
   return link.by === 'parent' && link.parent.action === 'anonymize' ? 'anonymize' : 'pseudonymize';
 }
 
-/** A value of the declaration as PostgreSQL reads it. */
+/** A value of the declaration as databases read it. */
 function textOf(value: JsonValue): string | null {
   if (value === null || typeof value === 'string') return value;
   return typeof value === 'object' ? JSON.stringify(value) : String(value);
