@@ -5,7 +5,7 @@ import type { JsonValue } from '../storage/json.js';
 import { generateKeyFiles } from './generate-key-files.js';
 import { MissingKeyError } from './key-errors.js';
 import { parseKeyRing } from './key-ring.js';
-import { open, seal, SealedDataError } from './seal.js';
+import { open, SealedDataError, Sealer } from './seal.js';
 
 const files = generateKeyFiles();
 const client = parseKeyRing(files.client, 'client.keys.json');
@@ -16,7 +16,7 @@ const VALUE: JsonValue = { customerId: '42', email: 'andré@example.com' };
 
 describe('WF-3: sealing', () => {
   it('is undone by the worker, and by nobody else', async () => {
-    const { keyId, sealed } = await seal(client, 'identifiers', REQUEST, VALUE);
+    const { keyId, sealed } = new Sealer(client).seal('identifiers', REQUEST, VALUE);
     expect(keyId).toBe(files.client.sealing.current);
     expect(await open(worker, 'identifiers', REQUEST, sealed)).toEqual(VALUE);
     await expect(open(client, 'identifiers', REQUEST, sealed)).rejects.toThrow(MissingKeyError);
@@ -24,21 +24,34 @@ describe('WF-3: sealing', () => {
   });
 
   it('hides the value, and gives the same value another text each time', async () => {
-    const first = await seal(client, 'identifiers', REQUEST, VALUE);
-    const second = await seal(client, 'identifiers', REQUEST, VALUE);
+    const first = new Sealer(client).seal('identifiers', REQUEST, VALUE);
+    const second = new Sealer(client).seal('identifiers', REQUEST, VALUE);
     expect(first.sealed).not.toBe(second.sealed);
     const everyPart = first.sealed.split('.').map((part) => Buffer.from(part, 'base64url').toString('latin1'));
     expect(everyPart.join('')).not.toMatch(/customerId|example\.com/);
   });
 
+  it('gives every value of one sealer a content key of its own, so that each opens and is destroyed alone', async () => {
+    const sealer = new Sealer(client);
+    const sealed = [REQUEST, OTHER].map((request) => sealer.seal('identifiers', request, VALUE).sealed.split('.'));
+    const [one = [], other = []] = sealed;
+    // The wrapped key, the initial value, the content and its tag.
+    for (const at of [1, 2, 3, 4]) expect(one[at]).not.toBe(other[at]);
+    expect(await open(worker, 'identifiers', REQUEST, one.join('.'))).toEqual(VALUE);
+    expect(await open(worker, 'identifiers', OTHER, other.join('.'))).toEqual(VALUE);
+    // What was wrapped for the one opens nothing of the other.
+    const mixed = [other[0], one[1], ...other.slice(2)].join('.');
+    await expect(open(worker, 'identifiers', OTHER, mixed)).rejects.toThrow('was changed');
+  });
+
   it('binds a value to its request and part', async () => {
-    const { sealed } = await seal(client, 'identifiers', REQUEST, VALUE);
+    const { sealed } = new Sealer(client).seal('identifiers', REQUEST, VALUE);
     await expect(open(worker, 'identifiers', OTHER, sealed)).rejects.toThrow('was sealed for another request or part');
     await expect(open(worker, 'locators', REQUEST, sealed)).rejects.toThrow('was sealed for another request or part');
   });
 
   it('binds them by the encryption itself: a header of another request does not open', async () => {
-    const { sealed } = await seal(client, 'identifiers', REQUEST, VALUE);
+    const { sealed } = new Sealer(client).seal('identifiers', REQUEST, VALUE);
     const [header = '', ...rest] = sealed.split('.');
     const moved = Buffer.from(Buffer.from(header, 'base64url').toString().replace(REQUEST, OTHER)).toString(
       'base64url',
@@ -47,7 +60,7 @@ describe('WF-3: sealing', () => {
   });
 
   it('refuses a text that was changed anywhere', async () => {
-    const { sealed } = await seal(client, 'salt', REQUEST, 'x');
+    const { sealed } = new Sealer(client).seal('salt', REQUEST, 'x');
     // Every third character; the last of a part may carry unused bits, which change nothing.
     const ends = new Set([...sealed.matchAll(/\.|$/g)].map((match) => match.index - 1));
     for (let at = 0; at < sealed.length; at += 3) {
@@ -71,7 +84,7 @@ describe('WF-3: sealing', () => {
   );
 
   it('a missing key is named, and is not taken for damage', async () => {
-    const { keyId, sealed } = await seal(client, 'identifiers', REQUEST, VALUE);
+    const { keyId, sealed } = new Sealer(client).seal('identifiers', REQUEST, VALUE);
     const otherWorker = parseKeyRing(generateKeyFiles().worker, '/keys/worker.keys.json');
     const error: unknown = await open(otherWorker, 'identifiers', REQUEST, sealed).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(MissingKeyError);
@@ -91,9 +104,9 @@ describe('WF-3: sealing', () => {
       },
       'worker.keys.json',
     );
-    const old = await seal(client, 'identifiers', REQUEST, VALUE);
+    const old = new Sealer(client).seal('identifiers', REQUEST, VALUE);
     expect(await open(rotated, 'identifiers', REQUEST, old.sealed)).toEqual(VALUE);
-    expect((await seal(rotated, 'identifiers', REQUEST, VALUE)).keyId).toBe(next.worker.sealing.current);
+    expect(new Sealer(rotated).seal('identifiers', REQUEST, VALUE).keyId).toBe(next.worker.sealing.current);
   });
 
   it('does not open a value that was sealed with a weaker algorithm', async () => {

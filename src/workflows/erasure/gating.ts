@@ -5,6 +5,7 @@
  */
 import type { HandlerContext, StageRun } from '../../engine/workflow.js';
 import { saveSealed, type SealedPart } from '../../requests/sealed.js';
+import { Sealer } from '../../keys/seal.js';
 import type { JsonObject } from '../../storage/json.js';
 import { TargetError } from '../../targets/target-error.js';
 import { type CountAnswers, type CountSubject, countTargets } from './count-targets.js';
@@ -27,8 +28,8 @@ export async function gateTargets(
 ): Promise<ReadonlyMap<string, CountAnswers>> {
   const subjects = new Map(opens.map((open) => [open.id, gateSubject(open, names)]));
   const answers = await countTargets(deps.targets, names, subjects, context.signal);
-  const sealed: SealedPart[] = [];
-  for (const open of opens) sealed.push(...(await newlyResolved(deps, open, subjects.get(open.id) as CountSubject)));
+  const sealer = new Sealer(deps.ring);
+  const sealed = opens.flatMap((open) => newlyResolved(sealer, open, subjects.get(open.id) as CountSubject));
   const progress = new Map(opens.map((open) => [open.id, { cursor: gatedCursor(open.run, answers.get(open.id)) }]));
   const saved = await context.save(progress, (tx, ids) =>
     saveSealed(
@@ -53,13 +54,9 @@ function gateSubject(open: OpenRun, names: readonly string[]): CountSubject {
   return { ...countSubject(open), without, resolvesAgain: true };
 }
 
-async function newlyResolved(
-  deps: ErasureDependencies,
-  { id, subject }: OpenRun,
-  { resolved }: CountSubject,
-): Promise<SealedPart[]> {
+function newlyResolved(sealer: Sealer, { id, subject }: OpenRun, { resolved }: CountSubject): readonly SealedPart[] {
   const fresh = [...resolved].filter(([source, locators]) => hasMore(locators, subject.resolved.get(source)));
-  return Promise.all(fresh.map(([source, locators]) => sealLocators(deps.ring, id, source, locators)));
+  return fresh.map(([source, locators]) => sealLocators(sealer, id, source, locators));
 }
 
 function hasMore(now: Locators, before: Locators | undefined): boolean {

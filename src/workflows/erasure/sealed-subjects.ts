@@ -1,6 +1,6 @@
 /** Sealing and opening what a request knows of its subject. Opened only inside a handler, and never kept (WF-3). */
 import { z } from 'zod';
-import { open, seal } from '../../keys/seal.js';
+import { open, type Sealer } from '../../keys/seal.js';
 import type { KeyRing } from '../../keys/key-ring.js';
 import { readSealed, type SealedPart } from '../../requests/sealed.js';
 import type { Database } from '../../storage/database.js';
@@ -14,11 +14,10 @@ const identifierSchema = z.strictObject({
   normaliser: z.string(),
   normaliserVersion: z.number(),
 });
-const identifiersSchema = z.strictObject({ key: z.string(), identifiers: z.array(identifierSchema) });
+const identifiersSchema = z.strictObject({ key: z.string(), identifiers: z.array(identifierSchema), salt: z.string() });
 const locatorsSchema = z.record(z.string(), z.array(z.string()));
 
 const IDENTIFIERS = 'identifiers';
-const SALT = 'salt';
 const LOCATORS = 'locators:';
 
 /** Values that one target resolved for others, by the name under which they were asked for. */
@@ -33,36 +32,23 @@ export interface OpenedSubject {
   readonly resolved: ReadonlyMap<string, Locators>;
 }
 
-/** The parts that every erasure begins with. @throws MissingKeyError */
-export async function sealSubject(
-  ring: KeyRing,
-  requestId: string,
-  subject: Subject,
-  salt: string,
-): Promise<SealedPart[]> {
+/** What every erasure begins with: the identifiers, and the salt that binds its inventory to them, in one part. */
+export function sealSubject(sealer: Sealer, requestId: string, subject: Subject, salt: string): SealedPart[] {
   const identifiers = subject.identifiers.map(({ name, value, normaliser, normaliserVersion }) => ({
     name,
     value,
     normaliser,
     normaliserVersion,
   }));
-  return [
-    await sealPart(ring, requestId, IDENTIFIERS, { key: subject.key.name, identifiers }),
-    await sealPart(ring, requestId, SALT, salt),
-  ];
+  return [sealPart(sealer, requestId, IDENTIFIERS, { key: subject.key.name, identifiers, salt })];
 }
 
-export function sealLocators(
-  ring: KeyRing,
-  requestId: string,
-  source: string,
-  locators: Locators,
-): Promise<SealedPart> {
-  return sealPart(ring, requestId, `${LOCATORS}${source}`, locators);
+export function sealLocators(sealer: Sealer, requestId: string, source: string, locators: Locators): SealedPart {
+  return sealPart(sealer, requestId, `${LOCATORS}${source}`, locators);
 }
 
-async function sealPart(ring: KeyRing, requestId: string, part: string, value: JsonValue): Promise<SealedPart> {
-  return { requestId, part, ...(await seal(ring, part, requestId, value)) };
+function sealPart(sealer: Sealer, requestId: string, part: string, value: JsonValue): SealedPart {
+  return { requestId, part, ...sealer.seal(part, requestId, value) };
 }
 
 /**
@@ -85,7 +71,7 @@ export async function openSubjects(
 async function openSubject(ring: KeyRing, parts: readonly SealedPart[]): Promise<OpenedSubject> {
   const values = new Map<string, JsonValue>();
   for (const { requestId, part, sealed } of parts) values.set(part, await open(ring, part, requestId, sealed));
-  const { key: keyName, identifiers } = identifiersSchema.parse(values.get(IDENTIFIERS));
+  const { key: keyName, identifiers, salt } = identifiersSchema.parse(values.get(IDENTIFIERS));
   const key = identifiers.find(({ name }) => name === keyName);
   if (key === undefined) throw new Error('The sealed identifiers do not hold their key.');
   const resolved = [...values].flatMap(([part, value]) =>
@@ -94,7 +80,7 @@ async function openSubject(ring: KeyRing, parts: readonly SealedPart[]): Promise
   return {
     key,
     identifiers: Object.fromEntries(identifiers.map(({ name, value }) => [name, value])),
-    salt: z.string().parse(values.get(SALT)),
+    salt,
     resolved: new Map(resolved),
   };
 }
