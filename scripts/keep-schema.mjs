@@ -51,6 +51,17 @@ const laterRows = new Map([
     `INSERT INTO expunge.deletion_tombstones (reference, state, generation, deleted_generation, group_id)
      VALUES ('reference', 'in_progress', 1, 1, '01900000-0000-7000-8000-000000000007');`,
   ],
+  [
+    3,
+    `INSERT INTO expunge.deletion_batches (id, workflow, workflow_version, requested_by, submit_token, last_position, members, left_out)
+     VALUES ('01900000-0000-7000-8000-000000000008', 'erasure', 1, 'operator-a', 'token', 3, 1, 1);
+     INSERT INTO expunge.entity_deletion_requests
+            (id, workflow, workflow_version, subject_reference, inventory_digest, status, requested_by, batch_id, batch_position)
+     VALUES ('01900000-0000-7000-8000-000000000009', 'erasure', 1, 'ref1.r1.member', '${digest}', 'submitted', 'operator-a',
+             '01900000-0000-7000-8000-000000000008', 2);
+     INSERT INTO expunge.deletion_batch_omissions (batch_id, position, request_id)
+     VALUES ('01900000-0000-7000-8000-000000000008', 3, '01900000-0000-7000-8000-000000000009');`,
+  ],
 ]);
 
 const scratch = `expunge_schema_${randomBytes(6).toString('hex')}`;

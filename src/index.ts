@@ -2,7 +2,12 @@
 export { defineConfig } from './config/define-config.js';
 export { loadConfig } from './config/load-config.js';
 export { Client, type ClientOptions, createClient } from './client/client.js';
-export type { Identifiers, RevisedErasure, SubmitOptions, SubmittedErasure } from './client/erasures.js';
+export type { BatchLine, BatchSource } from './client/batch-source.js';
+export type { Batches, ShownBatch } from './client/batches.js';
+export type { BatchProgress, SubmitManyOptions } from './client/submit-batch.js';
+export type { BatchApprovalResult } from './requests/approve-batch.js';
+export type { Identifiers } from './client/deletable-subject.js';
+export type { RevisedErasure, SubmitOptions, SubmittedErasure } from './client/erasures.js';
 export type { DeletionRequest, DeletionTarget, TargetStatus } from './client/public-status.js';
 export { ExpungeError, type ErrorOutcome, isExpungeError } from './observe/expunge-error.js';
 export { DELETION_TOMBSTONE_TTL, type DeletionStatus, type StatusAnswer } from './registry/registry.js';

@@ -1,5 +1,6 @@
 /** The facade: what the command line and an application call. */
 import type { ResolvedConfig } from '../config/resolved-config.js';
+import { RegisteredWorkflows } from '../engine/registered-workflows.js';
 import { KeyRingError } from '../keys/key-errors.js';
 import { type KeyRing, loadKeyRing } from '../keys/key-ring.js';
 import { Counters } from '../observe/counters.js';
@@ -12,18 +13,16 @@ import { OpenTargets } from '../workflows/erasure/open-targets.js';
 import { erasure } from '../workflows/erasure/workflow.js';
 import { userDeletion } from '../workflows/user-deletion/workflow.js';
 import { erasureSettings, tenantOf } from './erasure-settings.js';
-import {
-  Erasures,
-  type Identifiers,
-  type RevisedErasure,
-  type SubmitOptions,
-  type SubmittedErasure,
-} from './erasures.js';
+import type { BatchLine, BatchSource } from './batch-source.js';
+import { Batches, type ShownBatch } from './batches.js';
+import type { Identifiers } from './deletable-subject.js';
+import { Erasures, type RevisedErasure, type SubmitOptions, type SubmittedErasure } from './erasures.js';
 import type { DeletionRequest, DeletionTarget } from './public-status.js';
 import type { StatusAnswer } from '../registry/registry.js';
 import type { ErasureInventory } from '../workflows/erasure/inventory.js';
 import { openDatabase } from './open-database.js';
 import { DeletionRecord } from './record.js';
+import { BatchSubmission, type SubmitManyOptions } from './submit-batch.js';
 import type { SubjectKeys } from './subject-as-operator.js';
 import { submitUserDeletion, type SubmittedUserDeletion, type UserDeletionInput } from './user-deletions.js';
 
@@ -35,10 +34,13 @@ export interface ClientOptions {
 export class Client {
   /** What can be done with requests of any workflow. */
   readonly requests: DeletionRecord;
+  /** What can be done with batches, which `submitMany` makes. */
+  readonly batches: Batches;
   readonly counters: Counters;
   readonly #database: Database;
   readonly #targets: OpenTargets;
   readonly #erasures: Erasures;
+  readonly #submission: BatchSubmission;
 
   constructor(config: ResolvedConfig, database: Database, ring: KeyRing | null, log: Log) {
     this.#database = database;
@@ -46,11 +48,18 @@ export class Client {
     this.counters = new Counters();
     const deps = dependencies(config, database, ring, log, this.counters, this.#targets);
     const subjectKeys = subjectKeysOf(config, ring);
-    this.requests = new DeletionRecord(database, log, [userDeletion(), erasure(deps)], {
+    const workflows = [userDeletion(), erasure(deps)];
+    this.requests = new DeletionRecord(database, log, workflows, {
       ...(subjectKeys === null ? {} : { subjectKeys }),
       requireKeys: (id) => requireOpeningKeys(database, () => deps.ring, id),
     });
+    this.batches = new Batches(database, {
+      registered: new RegisteredWorkflows(workflows),
+      subjectKeys,
+      mostCopies: config.bounds.batch,
+    });
     this.#erasures = new Erasures(config, deps, subjectKeys);
+    this.#submission = new BatchSubmission(config, deps);
   }
 
   /** A training request, which touches nothing real. @throws DemoTargetError, RequestRefusedError */
@@ -66,6 +75,33 @@ export class Client {
    */
   submit(identifiers: Identifiers, options: SubmitOptions): Promise<SubmittedErasure> {
     return this.#erasures.submit(identifiers, options);
+  }
+
+  /**
+   * Records the deletion of many subjects as one batch, which is approved by one digest. Interrupted at any moment, the same call
+   * goes on where it was; repeated, it answers with the same batch. A subject that may not be deleted is recorded as `blocked`
+   * with its reason, and stops no other; one that has a live request is left out. Memory does not grow with the subjects.
+   *
+   * @param subjects - begins anew each time it is called: all are checked before the first is recorded.
+   * @throws InvalidBatchError naming the first subjects, by their number, that cannot be used, and nothing was recorded;
+   *   BatchChangedError where they were others the second time; RequestRefusedError BOUNDS_EXCEEDED; and as `submit` where a
+   *   target does not answer. The batch stays open then, and the same call goes on.
+   */
+  submitMany(
+    subjects: () => AsyncIterable<Identifiers> | Iterable<Identifiers>,
+    options: SubmitManyOptions,
+  ): Promise<ShownBatch> {
+    return this.submitLines(() => numbered(subjects()), options);
+  }
+
+  /** The same for a source that knows its lines. @see submitMany */
+  submitLines(source: BatchSource, options: SubmitManyOptions): Promise<ShownBatch> {
+    return this.#submission.submit(source, options);
+  }
+
+  /** Checks every line as `submitLines` does first, and records nothing. @throws InvalidBatchError */
+  async checkLines(source: BatchSource, options: Pick<SubmitManyOptions, 'onProgress'> = {}): Promise<number> {
+    return (await this.#submission.check(source, options)).lines;
   }
 
   /** What `submit` would ask approval for, without recording anything. @throws as `submit` */
@@ -97,6 +133,11 @@ export class Client {
     await this.#targets.close();
     await this.#database.close();
   }
+}
+
+async function* numbered(subjects: AsyncIterable<Identifiers> | Iterable<Identifiers>): AsyncGenerator<BatchLine> {
+  let position = 0;
+  for await (const identifiers of subjects) yield { position: (position += 1), identifiers };
 }
 
 /**

@@ -13,7 +13,7 @@ export function erasureSettings(config: ResolvedConfig): ErasureSettings {
   return {
     tenant: tenantOf(config),
     targets: config.targets,
-    bounds: config.bounds,
+    bounds: { rows: config.bounds.rows, drift: config.bounds.drift },
     approvalsExpireAfter: config.approvals.expireAfter.iso,
     settleSeconds: seconds(config.settle.after),
     tombstoneSeconds: seconds(config.tombstones.keep),

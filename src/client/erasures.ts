@@ -1,7 +1,6 @@
 /** Submitting real deletions, and asking about them. */
 import { v7 as uuidv7 } from 'uuid';
 import type { ResolvedConfig } from '../config/resolved-config.js';
-import { isProtected } from '../config/protected.js';
 import { commitment, newSalt } from '../evidence/inventory-digest.js';
 import { exportReceipts } from '../evidence/receipt-export.js';
 import { assertReceiptWillFit } from '../evidence/write-receipt.js';
@@ -10,13 +9,14 @@ import { operatorName } from '../requests/operator.js';
 import { readReceipts } from '../requests/receipts.js';
 import { readRequest } from '../requests/read.js';
 import type { RequestRow } from '../requests/request.js';
-import { RequestRefusedError, unknownRequest } from '../requests/request-error.js';
+import { neverApprovable, RequestRefusedError, unknownRequest } from '../requests/request-error.js';
 import { revise } from '../requests/revise.js';
 import { readSnapshot, type Snapshot } from '../requests/snapshot.js';
 import { submit } from '../requests/submit.js';
+import { Sealer } from '../keys/seal.js';
 import { ExpungeError, type ErrorOutcome } from '../observe/expunge-error.js';
 import { InvalidSubjectError } from '../subject/invalid-subject-error.js';
-import { identifierValues, parseSubject, type Subject } from '../subject/subject.js';
+import { identifierValues, type Subject } from '../subject/subject.js';
 import { referenceToRead } from '../subject/reference.js';
 import { TargetError, TargetUnavailableError } from '../targets/target-error.js';
 import { type CountSubject, countTargets } from '../workflows/erasure/count-targets.js';
@@ -35,6 +35,7 @@ import {
 import { openSubjects, sealSubject } from '../workflows/erasure/sealed-subjects.js';
 import type { StatusAnswer } from '../registry/registry.js';
 import type { JsonObject } from '../storage/json.js';
+import { type Identifiers, readSubject, requireUnprotected, requireWhatTargetsNeed } from './deletable-subject.js';
 import { type DeletionRequest, publicRequest } from './public-status.js';
 import { idempotencyToken } from './idempotency-key.js';
 import { recordRefusal } from './refusals.js';
@@ -48,19 +49,11 @@ import {
 } from './subject-as-operator.js';
 import { liveRequest, reasonCode } from './user-deletions.js';
 
-/** A subject that the configuration protects (WF-9). */
-export class ProtectedSubjectError extends ExpungeError {
-  readonly code = 'PROTECTED_SUBJECT';
-  readonly outcome: ErrorOutcome = 'refused';
-}
-
 /** A target does not answer: an inventory without it would be approved for less than is there. */
 export class TargetUnreachableError extends ExpungeError {
   readonly code = 'TARGET_UNREACHABLE';
   readonly outcome: ErrorOutcome = 'unavailable';
 }
-
-export type Identifiers = Readonly<Record<string, string>>;
 
 export interface SubmitOptions {
   /** An operator's id; `self` where the person asked. */
@@ -110,7 +103,7 @@ export class Erasures {
    *   RequestRefusedError LIVE_REQUEST_EXISTS or IDEMPOTENCY_CONFLICT; nothing was changed then.
    */
   async submit(identifiers: Identifiers, options: SubmitOptions): Promise<SubmittedErasure> {
-    const subject = this.#parse(identifiers);
+    const subject = readSubject(this.#config, identifiers);
     const requestedBy = operatorName('--requested-by', options.requestedBy);
     refuseSubjectAsOperator(requestedBy, subject);
     return recordRefusal(this.#deps.database, null, requestedBy, () => this.#submit(subject, requestedBy, options));
@@ -126,7 +119,7 @@ export class Erasures {
     const salt = newSalt();
     const inventory = await this.#count(subject, commitment(salt, reference));
     const digest = digestOf(inventory, id);
-    const sealed = await sealSubject(ring, id, subject, salt);
+    const sealed = sealSubject(new Sealer(ring), id, subject, salt);
     const request = {
       id,
       workflow: WORKFLOW,
@@ -150,7 +143,7 @@ export class Erasures {
 
   /** What `submit` would ask approval for, without recording anything. */
   async preview(identifiers: Identifiers): Promise<ErasureInventory> {
-    const subject = this.#parse(identifiers);
+    const subject = readSubject(this.#config, identifiers);
     this.#requireDeletable(subject);
     return this.#count(subject, commitment(newSalt(), this.#reference(subject)));
   }
@@ -165,7 +158,7 @@ export class Erasures {
 
   /** What the registry says of a subject (REG-1). @throws InvalidSubjectError */
   status(identifiers: Identifiers): Promise<StatusAnswer> {
-    return this.#deps.registry.getDeletionStatus(this.#reference(this.#parse(identifiers)));
+    return this.#deps.registry.getDeletionStatus(this.#reference(readSubject(this.#config, identifiers)));
   }
 
   /**
@@ -187,9 +180,10 @@ export class Erasures {
     // What it knew of its subject is destroyed.
     if (isEnded(snapshot.request)) throw nothingToRevise(snapshot.request);
     const current = snapshot.inventories.at(-1);
+    if (current === undefined) throw neverApprovable(requestId);
     const opened = (await openSubjects(database, ring, [requestId])).get(requestId);
     if (opened instanceof Error) throw opened;
-    if (current === undefined || opened === undefined) throw unknownRequest(requestId);
+    if (opened === undefined) throw unknownRequest(requestId);
     refuseSubjectAsOperator(revisedBy, {
       identifiers: Object.values(opened.identifiers).map((value) => ({ value })),
     });
@@ -232,32 +226,10 @@ export class Erasures {
     return new Map(begun.map((target) => [target.name, target]));
   }
 
-  #parse(identifiers: Identifiers): Subject {
-    const { subject } = this.#config;
-    if (subject === null) {
-      throw new InvalidSubjectError(
-        'No subject is declared: erasures need an expunge.config.ts, which expunge init writes.',
-      );
-    }
-    return parseSubject(subject.identifiers, subject.key, identifiers);
-  }
-
-  /** @throws ProtectedSubjectError, and InvalidSubjectError where a target needs an identifier that was not given. */
+  /** @throws ProtectedSubjectError, InvalidSubjectError */
   #requireDeletable(subject: Subject): void {
-    if (isProtected(this.#config, subject)) {
-      throw new ProtectedSubjectError(
-        'This subject is protected by the configuration and is never deleted: take it out of protected if that is wrong.',
-      );
-    }
-    const given = identifierValues(subject);
-    for (const [name, { identifiers: needed }] of Object.entries(this.#deps.settings.targets)) {
-      const missing = needed.find((identifier) => !Object.hasOwn(given, identifier));
-      if (missing !== undefined) {
-        throw new InvalidSubjectError(
-          `Target ${name} finds people by ${missing}, which was not given: give it with --subject ${missing}=VALUE.`,
-        );
-      }
-    }
+    requireUnprotected(this.#config, subject);
+    requireWhatTargetsNeed(this.#config, subject);
   }
 
   #refuseSubject({ id, subject_reference: reference }: RequestRow, name: string): void {

@@ -3,7 +3,7 @@ import type { KeyRing } from '../keys/key-ring.js';
 import { isExpungeError } from '../observe/expunge-error.js';
 import { RequestRefusedError } from '../requests/request-error.js';
 import { type IdentifierDeclaration, normaliseIdentifier } from '../subject/identifier.js';
-import { parseReference, sameReference, subjectReference } from '../subject/reference.js';
+import { parseReference, referencesToWrite, sameReference, subjectReference } from '../subject/reference.js';
 
 /** What is compared of a subject. */
 interface Identified {
@@ -24,7 +24,7 @@ export function refuseSubjectAsReason(code: string, subject: Identified): void {
   );
 }
 
-function isIdentifierOf(text: string, { identifiers }: Identified): boolean {
+export function isIdentifierOf(text: string, { identifiers }: Identified): boolean {
   const folded = fold(text);
   return identifiers.some(({ value }) => fold(value) === folded);
 }
@@ -51,6 +51,19 @@ export function isSubjectKey(name: string, reference: string, keys: SubjectKeys)
       return sameReference(subjectReference(keys.ring, { tenant: keys.tenant, identifier }, keyId), reference);
     } catch (error) {
       if (isExpungeError(error, 'INVALID_SUBJECT') || isExpungeError(error, 'MISSING_KEY')) return false;
+      throw error;
+    }
+  });
+}
+
+/** Every reference that somebody of this name would have as a subject, under the keys that references are written with. */
+export function referencesOf(name: string, keys: SubjectKeys): readonly string[] {
+  return spellingsOf(name).flatMap((spelling) => {
+    try {
+      const identifier = normaliseIdentifier(keys.key, keys.declaration, spelling);
+      return referencesToWrite(keys.ring, { tenant: keys.tenant, identifier });
+    } catch (error) {
+      if (isExpungeError(error, 'INVALID_SUBJECT') || isExpungeError(error, 'MISSING_KEY')) return [];
       throw error;
     }
   });

@@ -118,7 +118,7 @@ const settings = {
   tenant: z.string({ error: tenantRule }).regex(TENANT, { error: tenantRule }).optional(),
   fences: z.record(name, fields({ url: postgresUrl }), { error: 'an object of fences by name' }).default({}),
   approvals: section({ required: whole(1, 1), expireAfter: duration('P7D', { positive: true }) }),
-  bounds: section({ rows: whole(1, 10_000), drift: whole(0, 100) }),
+  bounds: section({ rows: whole(1, 10_000), drift: whole(0, 100), batch: whole(1, 1_000_000) }),
   protected: z
     .record(
       z.string(),

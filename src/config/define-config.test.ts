@@ -60,7 +60,7 @@ describe('a configuration that is right', () => {
       fences: {},
       targets: { shop: least.targets.shop },
       approvals: { required: 1, expireAfter: { iso: 'P7D', seconds: 604_800 } },
-      bounds: { rows: 10_000, drift: 100 },
+      bounds: { rows: 10_000, drift: 100, batch: 1_000_000 },
       protected: { customerId: [], email: [] },
       settle: { after: { iso: 'PT0S', seconds: 0 } },
       tombstones: { keep: { iso: 'P30D', seconds: 2_592_000 } },
@@ -92,7 +92,7 @@ describe('a configuration that is right', () => {
       tenant: 'north',
       fences: { shop: { url: 'postgresql://shop@db/shop' } },
       approvals: { required: 2, expireAfter: { iso: 'PT36H', seconds: 129_600 } },
-      bounds: { rows: 10_000, drift: 0 },
+      bounds: { rows: 10_000, drift: 0, batch: 1_000_000 },
       protected: { customerId: ['0', 'system'], email: ['Root@example.com'] },
       tombstones: { keep: { iso: 'P1Y', seconds: null } },
       receipts: { token: true },
@@ -111,7 +111,7 @@ describe('a configuration that is right', () => {
       settle: { after: undefined },
     });
     expect(config).toMatchObject({ database: { kind: 'pglite', directory: '.expunge', declared: true }, keys: null });
-    expect(config.bounds).toEqual({ rows: 10_000, drift: 100 });
+    expect(config.bounds).toEqual({ rows: 10_000, drift: 100, batch: 1_000_000 });
   });
 
   it('is frozen at every level, and leaves declarations as their authors made them', () => {
@@ -196,7 +196,7 @@ describe('a configuration that is wrong when compiling, and at load', () => {
   it('unknown fields, on every level', () => {
     expect(linesOf({ ...least, target: {}, bounds: { row: 1 }, keys: { path: 'x' } })).toEqual([
       'keys.path: found an unknown field, expected one of the fields file',
-      'bounds.row: found an unknown field, expected one of the fields rows, drift',
+      'bounds.row: found an unknown field, expected one of the fields rows, drift, batch',
       expect.stringMatching(/^target: found an unknown field, expected one of the fields subject, targets, database/),
     ]);
     // @ts-expect-error -- no such field

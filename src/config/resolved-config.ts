@@ -57,6 +57,8 @@ export interface ResolvedConfig<I extends string = string, T extends string = st
     readonly rows: number;
     /** How much one place may grow between its count and the gate. */
     readonly drift: number;
+    /** Rows, objects and keys that one batch may delete, in all. */
+    readonly batch: number;
   };
   /** Normalised values of people who are never deleted, by identifier. */
   readonly protected: Readonly<Partial<Record<I, readonly string[]>>>;

@@ -3,7 +3,7 @@ import { isExpungeError } from '../observe/expunge-error.js';
 import type { Queries } from '../storage/database.js';
 import type { JsonObject } from '../storage/json.js';
 import type { Decision } from '../requests/decision.js';
-import type { InventoryRow, RequestRow } from '../requests/request.js';
+import type { InventoryRow, RequestIdentity, RequestRow } from '../requests/request.js';
 import { RecordIntegrityError, RequestRefusedError } from '../requests/request-error.js';
 import type { Ending, TransitionRules } from '../requests/transition.js';
 import { LONGEST_HISTORY, type Snapshot } from '../requests/snapshot.js';
@@ -25,7 +25,7 @@ export class RegisteredWorkflows implements TransitionRules {
   }
 
   /** @throws RequestRefusedError UNREGISTERED_VERSION: such a request is left alone (EX-27). */
-  of(request: RequestRow): Workflow {
+  of(request: Pick<RequestIdentity, 'id' | 'workflow' | 'workflow_version'>): Workflow {
     const workflow = this.#workflows.get(key(request.workflow, request.workflow_version));
     if (workflow !== undefined) return workflow;
     throw new RequestRefusedError(
@@ -42,6 +42,8 @@ export class RegisteredWorkflows implements TransitionRules {
     // A plan that has changed is no reason to go on against an operator's cancel.
     if (request.standing_order === 'cancel') this.#verifyInventories(snapshot);
     else this.requireRunnable(snapshot);
+    // Nothing was counted, and so nothing was ever begun that would have to be undone.
+    if (request.inventory_digest === null && request.standing_order === 'cancel') return CANCELLED_UNCOUNTED;
     const history = rebuildHistory(snapshot);
     const last = history.at(-1);
     if (last === undefined && request.status !== 'approved' && request.standing_order !== 'cancel') {
@@ -69,6 +71,7 @@ export class RegisteredWorkflows implements TransitionRules {
   requireCancellable(snapshot: Snapshot): void {
     const { request } = snapshot;
     const workflow = this.of(request);
+    if (request.inventory_digest === null) return;
     this.#verifyInventories(snapshot);
     const history = rebuildHistory(snapshot);
     if (guarded(request, () => workflow.policy.mayCancel(inputOf(snapshot, history, false)))) return;
@@ -99,7 +102,7 @@ export class RegisteredWorkflows implements TransitionRules {
   }
 
   /** Verifies one stored inventory against its digest, as approval does. */
-  verifyInventory(request: RequestRow, inventory: InventoryRow): void {
+  verifyInventory(request: RequestIdentity, inventory: Omit<InventoryRow, 'request_id'>): void {
     const name = `${request.id} ${inventory.inventory_digest}`;
     if (this.#verified.get(inventory.inventory) === name) return;
     if (this.of(request).digest(request, inventory.inventory) === inventory.inventory_digest) {
@@ -119,6 +122,12 @@ export class RegisteredWorkflows implements TransitionRules {
     }
   }
 }
+
+const CANCELLED_UNCOUNTED: Decision = {
+  kind: 'end',
+  status: 'cancelled',
+  transition: { decision: 'cancelled', next: null },
+};
 
 function key(name: string, version: number): string {
   return `${name} ${version}`;

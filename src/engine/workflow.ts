@@ -2,7 +2,7 @@
 import type { Queries } from '../storage/database.js';
 import type { JsonObject, JsonValue } from '../storage/json.js';
 import type { Decision } from '../requests/decision.js';
-import type { RequestRow, StageRow } from '../requests/request.js';
+import type { RequestIdentity, RequestRow, StageRow } from '../requests/request.js';
 import type { Ending } from '../requests/transition.js';
 import type { StageRecord } from './history.js';
 
@@ -110,7 +110,7 @@ export interface Workflow {
    * Computes the digest of a stored inventory again (EX-25).
    * @throws InventoryError where the inventory is not valid; RequestRefusedError UNREGISTERED_VERSION where its version is unknown.
    */
-  digest(request: RequestRow, inventory: JsonObject): string;
+  digest(request: RequestIdentity, inventory: JsonObject): string;
   /**
    * Whether the program that runs now would do what was approved. Asked by `run` before it claims, and by every transition.
    * @param stage - the name of the current stage; null before the first.

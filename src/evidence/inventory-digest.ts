@@ -3,7 +3,7 @@
  * at approval and by every transition; neither a key nor the salt is needed for that.
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
-import type { JsonValue } from '../storage/json.js';
+import type { JsonObject, JsonValue } from '../storage/json.js';
 import { canonicalBytes, canonicalJson, sha256Hex } from './canonical-json.js';
 
 /** Separates these digests from every other hash. Raised with the form of what follows it. */
@@ -30,16 +30,39 @@ export interface InventoryDigestInput {
  * @throws NotPlainJsonError where the inventory is no plain JSON.
  */
 export function inventoryDigest(input: InventoryDigestInput): string {
-  return sha256Hex(
-    canonicalJson({
-      domain: DIGEST_DOMAIN,
-      schema_version: input.schemaVersion,
-      workflow: input.workflow,
-      workflow_version: input.workflowVersion,
-      commitment: input.commitment,
-      inventory: input.inventory,
-    }),
-  );
+  return sha256Hex(printed(input));
+}
+
+function printed(input: InventoryDigestInput): string {
+  return canonicalJson({
+    domain: DIGEST_DOMAIN,
+    schema_version: input.schemaVersion,
+    workflow: input.workflow,
+    workflow_version: input.workflowVersion,
+    commitment: input.commitment,
+    inventory: input.inventory,
+  });
+}
+
+/**
+ * The same digests for many inventories that hold their commitment and differ in little else, as those of a batch do: what
+ * they have in common is printed once, which is most of what a digest costs.
+ */
+export class InventoryDigests {
+  /** Stands for the commitment. Random, so that nothing else in an inventory can be it. */
+  readonly #blank = randomBytes(32).toString('hex');
+  readonly #printed = new Map<string, readonly string[]>();
+
+  /** @throws NotPlainJsonError where the inventory is no plain JSON. */
+  digest(input: Omit<InventoryDigestInput, 'inventory'> & { readonly inventory: JsonObject }): string {
+    const { commitment: committed, inventory } = input;
+    if (inventory['commitment'] !== committed) return inventoryDigest(input);
+    const blank = { ...input, commitment: this.#blank, inventory: { ...inventory, commitment: this.#blank } };
+    const key = JSON.stringify(blank);
+    const parts = this.#printed.get(key) ?? printed(blank).split(this.#blank);
+    this.#printed.set(key, parts);
+    return sha256Hex(parts.join(committed));
+  }
 }
 
 /** A new salt: 32 random bytes in base64url. It is sealed on the request and destroyed at its end (contract WF-5). */

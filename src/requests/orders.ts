@@ -3,7 +3,7 @@ import { sql } from 'kysely';
 import { v7 as uuidv7 } from 'uuid';
 import { type Queries, uuids } from '../storage/database.js';
 import { storableText } from '../storage/storable.js';
-import { RequestRefusedError, unknownRequest } from './request-error.js';
+import { neverApprovable, RequestRefusedError, unknownRequest } from './request-error.js';
 import type { RequestStatus } from './request.js';
 import { lockSnapshots, type LockedSnapshot, type Snapshot } from './snapshot.js';
 import { transition, type TransitionResult, type TransitionRules } from './transition.js';
@@ -143,6 +143,10 @@ export async function unblock(tx: Queries, order: Order): Promise<OrderResult> {
       `Request ${order.requestId} is ${snapshot.request.status} and not blocked.`,
       order.requestId,
     );
+  }
+  // Refused when it was submitted (WF-8): it was never counted, so that nobody has approved or could approve anything of it.
+  if (snapshot.request.inventory_digest === null) {
+    throw neverApprovable(order.requestId);
   }
   await insertOrder(tx, 'unblock', order, null);
   const next: RequestStatus = snapshot.stages.length > 0 ? 'running' : 'approved';

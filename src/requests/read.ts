@@ -8,6 +8,8 @@ export interface ListOptions {
   /** Null: those of every workflow. */
   readonly workflow: string | null;
   readonly status: RequestStatus | null;
+  /** Absent: those of any batch and of none. */
+  readonly batch?: string;
   readonly limit: number;
 }
 
@@ -17,6 +19,7 @@ export async function listRequests({ db, t }: Queries, options: ListOptions): Pr
     SELECT * FROM ${t.requests}
      WHERE (${options.workflow}::text IS NULL OR workflow = ${options.workflow}::text)
        AND (${options.status}::text IS NULL OR status = ${options.status}::text)
+       AND (${options.batch ?? null}::uuid IS NULL OR batch_id = ${options.batch ?? null}::uuid)
      ORDER BY created_at DESC, id DESC
      LIMIT ${options.limit}::integer`.execute(db);
   return rows;

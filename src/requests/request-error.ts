@@ -20,7 +20,10 @@ export type RefusalCode =
   | 'UNKNOWN_STAGE'
   | 'UNKNOWN_COMMUNITY'
   | 'WRONG_WORKFLOW'
-  | 'PLAN_CHANGED';
+  | 'PLAN_CHANGED'
+  | 'BOUNDS_EXCEEDED'
+  | 'BATCH_OPEN'
+  | 'NEVER_APPROVABLE';
 
 export class RequestRefusedError extends ExpungeError {
   readonly outcome: ErrorOutcome = 'refused';
@@ -36,6 +39,15 @@ export class RequestRefusedError extends ExpungeError {
 
 export function unknownRequest(id: string): RequestRefusedError {
   return new RequestRefusedError('UNKNOWN_REQUEST', `There is no request ${id}: expunge list shows those that exist.`);
+}
+
+/** A member of a batch that was refused when it was submitted: nobody has approved or could approve anything of it (WF-8). */
+export function neverApprovable(id: string): RequestRefusedError {
+  return new RequestRefusedError(
+    'NEVER_APPROVABLE',
+    `Request ${id} was refused when it was submitted, and cannot go on: cancel it, and submit its subject anew when the reason is gone.`,
+    id,
+  );
 }
 
 /** The saved rows contradict each other or the rules: a person has to look. No progress is invented (EX-11). */

@@ -42,7 +42,14 @@ export interface RequestRow {
   readonly completed_at: Date | null;
   readonly standing_order: 'hold' | 'cancel' | null;
   readonly held_status: RequestStatus | null;
+  /** The batch that it was submitted in; null where it was submitted alone. */
+  readonly batch_id: string | null;
+  /** Its line in what the batch was submitted from. */
+  readonly batch_position: number | null;
 }
+
+/** What tells one request's digests from another's. */
+export type RequestIdentity = Pick<RequestRow, 'id' | 'workflow' | 'workflow_version' | 'target'>;
 
 /** One revision of what will be deleted where. Append-only. */
 export interface InventoryRow {

@@ -11,13 +11,21 @@ export interface NewRequest {
   readonly workflowVersion: number;
   readonly target: string | null;
   readonly subjectReference: string | null;
-  readonly inventory: JsonObject;
-  readonly inventoryDigest: string;
+  /** Null where the request is refused: it counts nothing. */
+  readonly inventory: JsonObject | null;
+  readonly inventoryDigest: string | null;
   readonly requestedBy: string;
   readonly reasonCode: string | null;
   readonly idempotencyKey: string | null;
   readonly approvalsRequired: number;
   readonly dueAt: Date | null;
+  /** Where it stands in its batch; absent where it is submitted alone. */
+  readonly batch?: { readonly id: string; readonly position: number };
+  /**
+   * Why it is refused, as code and sentence; absent where it waits for approval. A member of a batch that is refused is
+   * written all the same: as `blocked`, so that it is not forgotten, and without anything that could ever be approved.
+   */
+  readonly refusal?: string;
   readonly sealed: readonly { readonly part: string; readonly keyId: string; readonly sealed: string }[];
 }
 
@@ -68,18 +76,25 @@ async function insertRequests(tx: Queries, requests: readonly NewRequest[]): Pro
     idempotency_key: request.idempotencyKey,
     approvals_required: request.approvalsRequired,
     due_at: request.dueAt?.toISOString() ?? null,
+    batch_id: request.batch?.id ?? null,
+    batch_position: request.batch?.position ?? null,
+    refusal: request.refusal ?? null,
   }));
   // ON CONFLICT waits for a submit of the same subject that has not committed yet: of two at once, one is told of the other.
   // Two batches wait for each other in the order of what they conflict in, not of their ids: otherwise they deadlock.
   const { rows: inserted } = await sql<{ id: string }>`
     INSERT INTO ${tx.t.requests} (
       id, workflow, workflow_version, target, subject_reference, inventory_digest, status,
-      requested_by, reason_code, idempotency_key, approvals_required, due_at)
-    SELECT id, workflow, workflow_version, target, subject_reference, inventory_digest, 'submitted',
-           requested_by, reason_code, idempotency_key, approvals_required, due_at
+      requested_by, reason_code, idempotency_key, approvals_required, due_at,
+      batch_id, batch_position, blocked_at, blocked_reason)
+    SELECT id, workflow, workflow_version, target, subject_reference, inventory_digest,
+           CASE WHEN refusal IS NULL THEN 'submitted' ELSE 'blocked' END,
+           requested_by, reason_code, idempotency_key, approvals_required, due_at,
+           batch_id, batch_position, CASE WHEN refusal IS NOT NULL THEN clock_timestamp() END, refusal
       FROM jsonb_to_recordset(${recordset(rows)}) AS x (
            id uuid, workflow text, workflow_version integer, target text, subject_reference text, inventory_digest text,
-           requested_by text, reason_code text, idempotency_key text, approvals_required integer, due_at timestamptz)
+           requested_by text, reason_code text, idempotency_key text, approvals_required integer, due_at timestamptz,
+           batch_id uuid, batch_position integer, refusal text)
      ORDER BY workflow, target, subject_reference, idempotency_key, id
     ON CONFLICT DO NOTHING
     RETURNING id`.execute(tx.db);
@@ -87,14 +102,18 @@ async function insertRequests(tx: Queries, requests: readonly NewRequest[]): Pro
 }
 
 async function insertParts(tx: Queries, requests: readonly NewRequest[]): Promise<void> {
-  const inventories = requests.map(({ id, inventory, inventoryDigest }) => ({ id, inventory, inventoryDigest }));
+  const inventories = requests
+    .filter(({ inventory }) => inventory !== null)
+    .map(({ id, inventory, inventoryDigest }) => ({ id, inventory, inventoryDigest }));
   const sealed = requests.flatMap(({ id, sealed: parts }) => parts.map((part) => ({ id, ...part })));
-  await sql`
-    INSERT INTO ${tx.t.inventories} (request_id, revision, inventory, inventory_digest)
-    SELECT x.id, 1, x.inventory, x."inventoryDigest"
-      FROM jsonb_to_recordset(${recordset(inventories)}) AS x (id uuid, inventory jsonb, "inventoryDigest" text)`.execute(
-    tx.db,
-  );
+  if (inventories.length > 0) {
+    await sql`
+      INSERT INTO ${tx.t.inventories} (request_id, revision, inventory, inventory_digest)
+      SELECT x.id, 1, x.inventory, x."inventoryDigest"
+        FROM jsonb_to_recordset(${recordset(inventories)}) AS x (id uuid, inventory jsonb, "inventoryDigest" text)`.execute(
+      tx.db,
+    );
+  }
   if (sealed.length > 0) {
     await sql`
       INSERT INTO ${tx.t.sealed} (request_id, part, key_id, sealed)
@@ -105,7 +124,9 @@ async function insertParts(tx: Queries, requests: readonly NewRequest[]): Promis
   }
   await sql`
     INSERT INTO ${tx.t.events} (request_id, event, actor, detail)
-    SELECT r.id, 'submitted', r.requested_by, jsonb_build_object('inventory_digest', r.inventory_digest)
+    SELECT r.id, r.status, r.requested_by,
+           jsonb_strip_nulls(jsonb_build_object(
+             'inventory_digest', r.inventory_digest, 'batch_id', r.batch_id, 'why', r.blocked_reason))
       FROM ${tx.t.requests} r
       JOIN jsonb_to_recordset(${recordset(requests.map(({ id }) => ({ id })))}) AS x (id uuid) ON x.id = r.id`.execute(
     tx.db,

@@ -18,6 +18,8 @@ export const TABLES = {
   receipts: 'deletion_receipts',
   events: 'deletion_events',
   tombstones: 'deletion_tombstones',
+  batches: 'deletion_batches',
+  omissions: 'deletion_batch_omissions',
 } as const;
 
 export type TableKey = keyof typeof TABLES;

@@ -15,7 +15,8 @@ import { openSmallShop, type SmallShop } from './small-shop.js';
 
 export interface OfficeConfig {
   readonly targets?: Readonly<Record<string, TargetDeclaration>>;
-  readonly bounds?: { readonly rows?: number; readonly drift?: number };
+  readonly bounds?: { readonly rows?: number; readonly drift?: number; readonly batch?: number };
+  readonly protected?: { readonly customerId?: readonly string[] };
   readonly approvals?: { readonly required?: number; readonly expireAfter?: string };
   readonly settle?: { readonly after: string };
   readonly receipts?: { readonly token: boolean };

@@ -1,5 +1,5 @@
 import type { RequestRow, RequestStatus } from '../../requests/request.js';
-import { oneOf, wholeNumber } from '../arguments.js';
+import { oneOf, requestId, wholeNumber } from '../arguments.js';
 import { type CommandSpec, type Context, optional } from '../command.js';
 import { EXIT } from '../exit-codes.js';
 import { whyOf } from '../request-lines.js';
@@ -8,6 +8,7 @@ import { moment, table } from '../table.js';
 
 export interface ListOptions {
   readonly status?: string;
+  readonly batch?: string;
   readonly limit: string;
 }
 
@@ -17,8 +18,12 @@ const MOST = 10_000;
 export const list: CommandSpec<ListOptions> = {
   usage: 'list',
   summary: 'show requests of every workflow, newest first, and what each waits for',
-  options: listOptions(),
-  examples: ['list --status blocked', "list --limit 1000 --json | jq -r '.[].id'"],
+  options: [...listOptions(), optional('--batch <id>', 'only members of this batch')],
+  examples: [
+    'list --status blocked',
+    'list --batch 01993c1e-7c2a-7b1e-9d3f-2a4b5c6d7e8f --status blocked',
+    "list --limit 1000 --json | jq -r '.[].id'",
+  ],
   run: (_args, options, context) => listRequests(null, options, context),
 };
 
@@ -37,8 +42,9 @@ export async function listRequests(
 ): Promise<number> {
   const limit = wholeNumber('--limit', options.limit, 1, MOST);
   const status = await statusOf(options.status);
+  const batch = options.batch === undefined ? {} : { batch: requestId(options.batch) };
   return withSession(place, async ({ requests }) => {
-    const rows = await requests.list({ workflow, status, limit });
+    const rows = await requests.list({ workflow, status, ...batch, limit });
     output.result(rows, () => table(['REQUEST', 'WORKFLOW', 'STATUS', 'CREATED', 'ABOUT'], rows.map(lineOf)));
     if (rows.length === limit) output.tell(`There may be more than ${limit}: --limit shows them.`);
     return EXIT.done;

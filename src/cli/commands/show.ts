@@ -2,6 +2,7 @@ import type { ShownRequest } from '../../client/record.js';
 import type { StageRow } from '../../requests/request.js';
 import { requestId } from '../arguments.js';
 import type { CommandSpec } from '../command.js';
+import { batchLines } from '../batch-lines.js';
 import { EXIT } from '../exit-codes.js';
 import { inventoryTable } from '../inventory-lines.js';
 import type { Style } from '../output.js';
@@ -12,7 +13,8 @@ import { indent, moment, pairs, table } from '../table.js';
 /** OP-8. */
 export const show: CommandSpec = {
   usage: 'show <id>',
-  summary: 'show a request, its inventory, its approvals, and its stages in order with the decision of each',
+  summary:
+    'show a batch, or a request, its inventory, its approvals, and its stages in order with the decision of each',
   options: [],
   examples: [
     'show 01993c1e-7c2a-7b1e-9d3f-2a4b5c6d7e8f',
@@ -20,7 +22,12 @@ export const show: CommandSpec = {
   ],
   async run([id], _options, { output, place }) {
     const wanted = requestId(id);
-    return withSession(place, async ({ requests }) => {
+    return withSession(place, async ({ requests, batches }) => {
+      if (await batches.has(wanted)) {
+        const batch = await batches.show(wanted);
+        output.result(batch, (style) => batchLines(batch, style));
+        return EXIT.done;
+      }
       const shown = await requests.show(wanted);
       output.result(withDecisions(shown), (style) => forPeople(shown, style));
       return EXIT.done;
@@ -53,6 +60,7 @@ function forPeople(shown: ShownRequest, style: Style): string {
         `${moment(request.created_at)} by ${request.requested_by}${request.reason_code === null ? '' : `, ${request.reason_code}`}`,
       ],
       ['due', request.due_at === null ? null : moment(request.due_at)],
+      ['batch', request.batch_id === null ? null : `${request.batch_id}, line ${request.batch_position ?? 0}`],
       ['inventory', current === undefined ? null : `revision ${current.revision}`],
       ['digest', request.inventory_digest],
     ]),

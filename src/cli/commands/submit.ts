@@ -5,6 +5,8 @@ import { type CommandSpec, optional, required } from '../command.js';
 import { EXIT } from '../exit-codes.js';
 import { inventorySummary, inventoryTable } from '../inventory-lines.js';
 import { withSession } from '../session.js';
+import { subjectFile } from '../subject-file.js';
+import { submitFile } from '../submit-file.js';
 import { readSubject, type SubjectOptions, subjectOptions } from '../subject-words.js';
 import { indent, moment, pairs } from '../table.js';
 
@@ -14,6 +16,8 @@ interface Options extends SubjectOptions {
   readonly idempotencyKey?: string;
   readonly due?: string;
   readonly dryRun?: true;
+  readonly from?: string;
+  readonly format?: string;
 }
 
 export const submit: CommandSpec<Options> = {
@@ -25,14 +29,24 @@ export const submit: CommandSpec<Options> = {
     optional('--reason-code <code>', 'why, as a code such as MAIL_REQUEST'),
     optional('--idempotency-key <key>', 'repeating the command with its key gives the same request'),
     optional('--due <time>', 'when it has to be done, such as 2026-01-31T18:00:00Z'),
-    optional('--dry-run', 'count and print, and record nothing'),
+    optional('--dry-run', 'count and print, and record nothing; with --from: check every line'),
+    optional(
+      '--from <file>',
+      'a batch: many subjects, as CSV whose header names the identifiers, or one JSON object a line',
+    ).conflicts(['subject', 'subjectStdin']),
+    optional('--format <format>', 'csv or ndjson; by default what the name of the file ends in'),
   ],
   examples: [
     'submit --subject customerId=42 --requested-by anna --reason-code MAIL_REQUEST',
     'submit --subject-stdin --requested-by anna --dry-run < subject.json',
+    'submit --from closed-accounts.csv --requested-by anna --reason-code ACCOUNTS_CLOSED',
   ],
   async run(_args, options, { output, place }) {
     const submitted = submitOptions(options);
+    if (options.from !== undefined) {
+      const source = subjectFile(options.from, options.format);
+      return submitFile(source, { ...submitted, dryRun: options.dryRun === true }, output, place);
+    }
     const subject = await readSubject(options);
     return withSession(place, async (client) => {
       if (options.dryRun === true) {

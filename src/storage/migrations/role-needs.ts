@@ -19,7 +19,17 @@ interface Grant {
   readonly columns?: readonly string[];
 }
 
-const READ_RECORD = ['requests', 'inventories', 'approvals', 'stages', 'orders', 'receipts', 'events'] as const;
+const READ_RECORD = [
+  'requests',
+  'inventories',
+  'approvals',
+  'stages',
+  'orders',
+  'receipts',
+  'events',
+  'batches',
+  'omissions',
+] as const;
 
 const grants = {
   // Applications: may ask who is gone, and nothing else.
@@ -27,8 +37,11 @@ const grants = {
   // Submits, approves and orders; cannot open identifiers, erase, or speak for a target.
   expunge_client: [
     { privilege: 'SELECT', on: [...READ_RECORD, 'tombstones'] },
-    { privilege: 'INSERT', on: ['requests', 'inventories', 'approvals', 'sealed', 'orders', 'events', 'stages'] },
-    { privilege: 'UPDATE', on: ['requests', 'stages', 'orders'] },
+    {
+      privilege: 'INSERT',
+      on: ['requests', 'inventories', 'approvals', 'sealed', 'orders', 'events', 'stages', 'batches', 'omissions'],
+    },
+    { privilege: 'UPDATE', on: ['requests', 'stages', 'orders', 'batches'] },
     { privilege: 'SELECT', on: ['sealed'], columns: ['request_id'] },
     { privilege: 'DELETE', on: ['sealed'] },
   ],
