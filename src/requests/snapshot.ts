@@ -50,9 +50,10 @@ export async function lockSnapshots(
   }));
   const parts = await readParts(tx, wanted);
   return new Map(
-    locked.map(({ now, ownership, ...row }) => {
-      const request = areKnown ? { ...(known.get(row.id) as Snapshot).request, ...row } : (row as RequestRow);
-      return [row.id, { request, now, ownership, ...parts(row.id) }];
+    locked.map((row) => {
+      const { now, ownership, id } = row;
+      const request = areKnown ? changed((known.get(id) as Snapshot).request, row) : (row as RequestRow);
+      return [id, { request, now, ownership, ...parts(id) }];
     }),
   );
 }
@@ -60,9 +61,12 @@ export async function lockSnapshots(
 /** What an order, or a new revision, changes of a request whose worker goes from stage to stage. */
 const CHANGING = sql`locked.id, locked.status, locked.standing_order, locked.inventory_digest`;
 
-type LockedRow = Pick<LockedSnapshot, 'now' | 'ownership'> &
-  Pick<RequestRow, 'id' | 'standing_order'> &
-  Partial<RequestRow>;
+type Changing = Pick<RequestRow, 'id' | 'status' | 'standing_order' | 'inventory_digest'>;
+type LockedRow = Pick<LockedSnapshot, 'now' | 'ownership'> & Changing & Partial<RequestRow>;
+
+function changed(known: RequestRow, { status, standing_order, inventory_digest }: Changing): RequestRow {
+  return { ...known, status, standing_order, inventory_digest };
+}
 
 async function lockRequests(
   tx: Queries,

@@ -10,7 +10,15 @@ const farewells = new Set(['57P01', '57P02', '57P03', '57P04', '57P05', '25P03',
 /** Whether `error`, an answer of the server to a statement, says that the connection is over. */
 export function endsConnection(error: unknown): boolean {
   const code = codeOf(error);
-  return code !== undefined && (farewells.has(code) || /^08[0-9A-Z]{3}$/.test(code));
+  return code !== undefined && (farewells.has(code) || /^08[0-9A-Z]{3}$/.test(code) || isOutdated(error, code));
+}
+
+/**
+ * A prepared statement from before a column was added: the connection that keeps it can answer it no more. Its code says only
+ * that a feature is not supported, so that the routine is looked at, too.
+ */
+function isOutdated(error: unknown, code: string): boolean {
+  return code === '0A000' && (error as { routine?: unknown }).routine === 'RevalidateCachedQuery';
 }
 
 /**

@@ -10,6 +10,7 @@ import type { PostgresPool, PostgresPoolClient } from 'kysely';
 import type { Pool, PoolClient, QueryResult } from 'pg';
 import { DatabaseUnavailableError, TransactionAbortedError } from '../storage-error.js';
 import { codeOf, endsConnection } from './connection-fault.js';
+import { isOwnSession, nameOfStatement } from './prepared-statements.js';
 
 export interface GuardOptions {
   /** Where the database is, without credentials; for messages. */
@@ -23,6 +24,8 @@ export interface GuardOptions {
 export class GuardedPool implements PostgresPool {
   readonly #pool: Pool;
   readonly #options: GuardOptions;
+  /** Whether the session is the program's own, by connection. */
+  readonly #own = new WeakMap<PoolClient, boolean>();
 
   constructor(pool: Pool, options: GuardOptions) {
     this.#pool = pool;
@@ -33,9 +36,23 @@ export class GuardedPool implements PostgresPool {
 
   /** @throws DatabaseUnavailableError when no connection can be made, or none becomes free in time. */
   async connect(): Promise<PostgresPoolClient> {
+    const client = await this.#connect();
+    const guarded = new GuardedClient(client, this.#options);
     try {
-      // The driver's type of a client also takes cursors, which nothing here uses.
-      return new GuardedClient(await this.#pool.connect(), this.#options) as unknown as PostgresPoolClient;
+      const isOwn = this.#own.get(client) ?? (await guarded.isOwnSession());
+      this.#own.set(client, isOwn);
+      if (isOwn) guarded.prepares = true;
+    } catch (error) {
+      guarded.release(true);
+      throw error;
+    }
+    // The driver's type of a client also takes cursors, which nothing here uses.
+    return guarded as unknown as PostgresPoolClient;
+  }
+
+  async #connect(): Promise<PoolClient> {
+    try {
+      return await this.#pool.connect();
     } catch (error) {
       // Used after its end: a fault of the program.
       if (this.#pool.ending) throw error;
@@ -63,6 +80,8 @@ class GuardedClient {
   readonly #client: PoolClient;
   readonly #options: GuardOptions;
   #fault: DatabaseUnavailableError | undefined;
+  /** Whether statements with parameters are prepared by name. */
+  prepares = false;
 
   constructor(client: PoolClient, options: GuardOptions) {
     this.#client = client;
@@ -84,6 +103,13 @@ class GuardedClient {
     return result;
   }
 
+  /** Asked once per connection. */
+  async isOwnSession(): Promise<boolean> {
+    const { rows } = await this.#answer('SELECT pg_backend_pid() AS pid', []);
+    const greeted = (this.#client as { processID?: unknown }).processID;
+    return isOwnSession(greeted, (rows[0] as { pid?: unknown } | undefined)?.pid);
+  }
+
   /** @param destroy - Kysely's word that the connection is in no state to be lent again: its rollback failed. */
   release(destroy = false): void {
     this.#client.release(destroy || this.#fault !== undefined);
@@ -98,7 +124,8 @@ class GuardedClient {
       if (answerTimeoutMs > 0) timer = setTimeout(() => reject(this.#lose('NO_ANSWER')), answerTimeoutMs);
     });
     try {
-      return await Promise.race([this.#client.query(sql, [...parameters]), silence]);
+      const name = this.prepares && parameters.length > 0 ? nameOfStatement(sql) : undefined;
+      return await Promise.race([this.#client.query({ name, text: sql, values: [...parameters] }), silence]);
     } catch (error) {
       if (this.#fault === undefined && endsConnection(error)) this.#lose(codeOf(error) ?? '08000', error);
       throw this.#fault ?? error;
