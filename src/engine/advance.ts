@@ -5,12 +5,14 @@ import type { Log } from '../observe/log.js';
 import { block } from '../requests/block.js';
 import { appendEvents } from '../requests/events.js';
 import { release } from '../requests/release.js';
+import { goOn, type GoOnItem, withSaved } from '../requests/go-on.js';
+import type { TransitionResult } from '../requests/move.js';
 import { LeaseLostError } from '../requests/request-error.js';
 import type { Lease, RequestStatus, StageRow } from '../requests/request.js';
 import { type OutcomeToSave, saveOutcomes, type SaveResult } from '../requests/save-outcomes.js';
 import type { Snapshot } from '../requests/snapshot.js';
 import { type StartResult, startStages } from '../requests/start-stages.js';
-import { transition, type TransitionResult } from '../requests/transition.js';
+import { transition } from '../requests/transition.js';
 import type { Database } from '../storage/database.js';
 import { bisect, bisectStatement } from './bisect.js';
 import { faultOf, sendAgain } from './database-fault.js';
@@ -60,8 +62,14 @@ interface Position {
   readonly lease: Lease;
   readonly expectedStageId: string | null;
   readonly calls: number;
-  /** What the last transition left; absent before the first. */
+  /** What the database has said under this lease, with the outcome as it was saved; absent where an order may stand. */
   readonly known?: Snapshot;
+}
+
+type KnownPosition = Position & Required<Pick<Position, 'known'>> & { readonly expectedStageId: string };
+
+function isKnown(position: Position): position is KnownPosition {
+  return position.known !== undefined && position.expectedStageId !== null;
 }
 
 interface Failure {
@@ -116,25 +124,39 @@ class Advance {
   async #transition(): Promise<readonly StageToStart[]> {
     const positions = this.#owned();
     const byId = new Map(positions.map((position) => [position.lease.requestId, position]));
-    const { database, workflows, keeper } = this.#options;
-    const { results, failed } = await bisectStatement(positions, (part) =>
-      keeper.writing(leasesOf(part), () =>
-        database.transaction((tx) =>
-          transition(
-            tx,
-            part.map(({ calls, ...position }) => {
-              return { ...position, requestId: position.lease.requestId, begins: calls < this.#options.budget };
-            }),
-            workflows,
-          ),
-        ),
-      ),
-    );
-    await this.#block(failed.map(({ item, error }) => ({ lease: item.lease, error })));
-    return this.#settle(
-      results.flatMap((map) => [...map]).map(([id, result]) => ({ position: byId.get(id) as Position, result })),
-    );
+    const moved = new Map<string, TransitionResult>();
+    await this.#moveAll(positions.filter(isKnown), moved, (part) => {
+      return goOn(this.#options.database, part.map(this.#goOnItem), this.#options.workflows);
+    });
+    const others = positions.filter(({ lease: { requestId } }) => !moved.has(requestId) && !this.#ends.has(requestId));
+    await this.#moveAll(others, moved, (part) => this.#transitionLocked(part));
+    return this.#settle([...moved].map(([id, result]) => ({ position: byId.get(id) as Position, result })));
   }
+
+  /** Adds what became of them to `moved`; a row that cannot be written is blocked, alone. */
+  async #moveAll<P extends Position>(
+    positions: readonly P[],
+    moved: Map<string, TransitionResult>,
+    move: (part: readonly P[]) => Promise<ReadonlyMap<string, TransitionResult>>,
+  ): Promise<void> {
+    const { results, failed } = await bisectStatement(positions, (part) =>
+      this.#options.keeper.writing(leasesOf(part), () => move(part)),
+    );
+    for (const [id, result] of results.flatMap((map) => [...map])) moved.set(id, result);
+    await this.#block(failed.map(({ item, error }) => ({ lease: item.lease, error })));
+  }
+
+  #transitionLocked(part: readonly Position[]): Promise<ReadonlyMap<string, TransitionResult>> {
+    const { database, workflows } = this.#options;
+    const items = part.map(({ lease, expectedStageId, calls }) => {
+      return { requestId: lease.requestId, lease, expectedStageId, begins: calls < this.#options.budget };
+    });
+    return database.transaction((tx) => transition(tx, items, workflows));
+  }
+
+  readonly #goOnItem = ({ lease, expectedStageId, calls, known }: KnownPosition): GoOnItem => {
+    return { lease, stageId: expectedStageId, known, begins: calls < this.#options.budget };
+  };
 
   /** Ends what goes no further now, many at once, and returns the rest. */
   async #settle(moved: readonly Moved[]): Promise<readonly StageToStart[]> {
@@ -271,7 +293,8 @@ class Advance {
     const { workflow } = snapshot.request;
     this.#options.observer?.stageSaved?.(stage, outcome);
     if (!saved.released) {
-      this.#positions.push({ lease, expectedStageId: stage.id, calls, known: snapshot });
+      const known = saved.standing_order === null ? { known: withSaved(snapshot, stage.id, saved) } : {};
+      this.#positions.push({ lease, expectedStageId: stage.id, calls, ...known });
       return;
     }
     if (saved.status === 'blocked') counters.add('expunge_requests_blocked_total', { workflow, reason: 'failures' });

@@ -5,7 +5,7 @@ import type { JsonObject } from '../storage/json.js';
 import type { Decision } from '../requests/decision.js';
 import type { InventoryRow, RequestIdentity, RequestRow } from '../requests/request.js';
 import { RecordIntegrityError, RequestRefusedError } from '../requests/request-error.js';
-import type { Ending, TransitionRules } from '../requests/transition.js';
+import type { Ending, TransitionRules } from '../requests/move.js';
 import { LONGEST_HISTORY, type Snapshot } from '../requests/snapshot.js';
 import { HistoryError, rebuildHistory, tooLong } from './history.js';
 import type { PolicyInput, Workflow } from './workflow.js';

@@ -3,7 +3,7 @@ import type { Queries } from '../storage/database.js';
 import type { JsonObject, JsonValue } from '../storage/json.js';
 import type { Decision } from '../requests/decision.js';
 import type { RequestIdentity, RequestRow, StageRow } from '../requests/request.js';
-import type { Ending } from '../requests/transition.js';
+import type { Ending } from '../requests/move.js';
 import type { StageRecord } from './history.js';
 
 /**

@@ -6,7 +6,8 @@ import { storableText } from '../storage/storable.js';
 import { neverApprovable, RequestRefusedError, unknownRequest } from './request-error.js';
 import type { RequestStatus } from './request.js';
 import { lockSnapshots, type LockedSnapshot, type Snapshot } from './snapshot.js';
-import { transition, type TransitionResult, type TransitionRules } from './transition.js';
+import type { TransitionResult, TransitionRules } from './move.js';
+import { transition } from './transition.js';
 
 export interface Order {
   readonly requestId: string;

@@ -4,7 +4,7 @@ import type { Queries } from '../storage/database.js';
 import type { JsonObject } from '../storage/json.js';
 import { storableJson, storableText } from '../storage/storable.js';
 import { owned } from './fence.js';
-import type { Lease, RequestStatus } from './request.js';
+import type { Lease, RequestStatus, StageMetadata } from './request.js';
 
 /** What is saved of one stage. */
 export type SavedOutcome =
@@ -36,6 +36,12 @@ export interface SaveResult {
   readonly released: boolean;
   readonly next_attempt_at: Date | null;
   readonly last_error: string | null;
+  /** The order that stood when it was saved. */
+  readonly standing_order: 'hold' | 'cancel' | null;
+  /** The database's clock, which is the stage's finish time where it has finished. */
+  readonly at: Date;
+  /** The stage's, as it was saved. */
+  readonly metadata_json: StageMetadata;
 }
 
 /** What is postponed by less would be claimed again at once, over and over. */
@@ -92,7 +98,7 @@ export async function saveOutcomes(
          AND s.request_id = v.request_id
          AND s.is_current
          AND s.status = 'running'
-      RETURNING v.*
+      RETURNING v.*, s.metadata_json
     ), revised AS (
       INSERT INTO ${t.inventories} (request_id, revision, inventory, inventory_digest)
       SELECT v.request_id, 1 + (SELECT max(revision) FROM ${t.inventories} i WHERE i.request_id = v.request_id),
@@ -128,7 +134,7 @@ export async function saveOutcomes(
         FROM parent v WHERE v.kind <> 'completed'
     )
     SELECT v.request_id, coalesce(p.status, v.request_status) AS status, p.id IS NOT NULL AS released,
-           p.next_attempt_at, p.last_error
+           p.next_attempt_at, p.last_error, v.standing_order, v.at, v.metadata_json
       FROM parent v LEFT JOIN parent_saved p ON p.id = v.request_id`.execute(db);
   return new Map(saved.map(({ request_id, ...result }) => [request_id, result]));
 }

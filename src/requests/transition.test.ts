@@ -9,7 +9,8 @@ import type { Lease } from './request.js';
 import { saveOutcomes } from './save-outcomes.js';
 import { LONGEST_HISTORY, readSnapshot, type Snapshot } from './snapshot.js';
 import { startStages } from './start-stages.js';
-import { transition, type TransitionResult, type TransitionRules } from './transition.js';
+import type { TransitionResult, TransitionRules } from './move.js';
+import { transition } from './transition.js';
 
 describeWithPostgres('on PostgreSQL', () => suite(openServerRecord));
 

@@ -8,7 +8,7 @@ import { insertReceipts, type ReceiptRow } from '../../requests/receipts.js';
 import { readApprovalsOf, readInventoriesOf } from '../../requests/read.js';
 import type { ApprovalRow, InventoryRow, StageRow } from '../../requests/request.js';
 import { destroySealed, forgetIntents, replaceReferences } from '../../requests/sealed.js';
-import type { Ending } from '../../requests/transition.js';
+import type { Ending } from '../../requests/move.js';
 import type { Queries } from '../../storage/database.js';
 import { isSettled } from './coverage.js';
 import type { ErasureDependencies } from './dependencies.js';
