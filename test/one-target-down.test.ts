@@ -118,6 +118,11 @@ describeWithPostgres('WF-29: one target down', () => {
       next: 'operational',
       targets: { artifacts: 'complete' },
     });
+    const counted = (name: string) => stores.client.counters.snapshot().filter((sample) => sample.name === name);
+    const unavailable = { target: 'operational', code: 'TARGET_UNAVAILABLE' };
+    expect(counted('expunge_target_failures_total')).toMatchObject([{ labels: unavailable }]);
+    // What the engine counts stands beside it.
+    expect(counted('expunge_stages_total').map(({ labels }) => labels['stage'])).toContain('erase');
     await mend();
     await finish();
   });

@@ -36,6 +36,7 @@ export class Client {
   readonly requests: DeletionRecord;
   /** What can be done with batches, which `submitMany` makes. */
   readonly batches: Batches;
+  /** What everything that this client runs has counted. */
   readonly counters: Counters;
   readonly #database: Database;
   readonly #targets: OpenTargets;
@@ -49,10 +50,11 @@ export class Client {
     const deps = dependencies(config, database, ring, log, this.counters, this.#targets);
     const subjectKeys = subjectKeysOf(config, ring);
     const workflows = [userDeletion(), erasure(deps)];
-    this.requests = new DeletionRecord(database, log, workflows, {
+    const checks = {
       ...(subjectKeys === null ? {} : { subjectKeys }),
-      requireKeys: (id) => requireOpeningKeys(database, () => deps.ring, id),
-    });
+      requireKeys: (id: string) => requireOpeningKeys(database, () => deps.ring, id),
+    };
+    this.requests = new DeletionRecord(database, log, workflows, checks, this.counters);
     this.batches = new Batches(database, {
       registered: new RegisteredWorkflows(workflows),
       subjectKeys,

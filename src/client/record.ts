@@ -5,6 +5,7 @@ import { type RunOptions, runOne } from '../engine/run-one.js';
 import { work, type WorkerOptions } from '../engine/worker.js';
 import type { RunEnd } from '../engine/advance.js';
 import type { Workflow } from '../engine/workflow.js';
+import { type Counters, counters as processCounters } from '../observe/counters.js';
 import type { Log } from '../observe/log.js';
 import { approve, type ApprovalResult } from '../requests/approve.js';
 import type { EventRow } from '../requests/events.js';
@@ -53,12 +54,21 @@ export class DeletionRecord {
   readonly #log: Log;
   readonly #workflows: readonly Workflow[];
   readonly #checks: RecordChecks;
+  readonly #counters: Counters;
 
-  constructor(database: Database, log: Log, workflows: readonly Workflow[], checks: RecordChecks = {}) {
+  /** @param counters - where its runs count; the process's own by default. */
+  constructor(
+    database: Database,
+    log: Log,
+    workflows: readonly Workflow[],
+    checks: RecordChecks = {},
+    counters: Counters = processCounters,
+  ) {
     this.#database = database;
     this.#log = log;
     this.#workflows = workflows;
     this.#checks = checks;
+    this.#counters = counters;
   }
 
   /** @throws RequestRefusedError as OP-3 lists. */
@@ -80,7 +90,7 @@ export class DeletionRecord {
    */
   run(
     requestId: string,
-    options: Omit<RunOptions, 'database' | 'workflows' | 'log'>,
+    options: Omit<RunOptions, 'database' | 'workflows' | 'log' | 'counters'>,
     workflows: readonly Workflow[] = [],
   ): Promise<RunEnd> {
     return this.#recorded(requestId, options.executorId, async (id) => {
@@ -90,14 +100,21 @@ export class DeletionRecord {
         executorId: operatorName('--executor-id', options.executorId),
         database: this.#database,
         log: this.#log,
+        counters: this.#counters,
         workflows: this.#registered(workflows),
       });
     });
   }
 
   /** Claims and runs what is due until the signal, or once through. */
-  work(options: Omit<WorkerOptions, 'database' | 'workflows' | 'log'>): Promise<void> {
-    return work({ ...options, database: this.#database, log: this.#log, workflows: this.#registered() });
+  work(options: Omit<WorkerOptions, 'database' | 'workflows' | 'log' | 'counters'>): Promise<void> {
+    return work({
+      ...options,
+      database: this.#database,
+      log: this.#log,
+      counters: this.#counters,
+      workflows: this.#registered(),
+    });
   }
 
   list(options: ListOptions): Promise<readonly RequestRow[]> {

@@ -1,5 +1,5 @@
 /** Takes claimed requests as far as they go: transition, handler, save, and again. */
-import { counters } from '../observe/counters.js';
+import { type Counters, counters as processCounters } from '../observe/counters.js';
 import { describeError } from '../observe/describe-error.js';
 import type { Log } from '../observe/log.js';
 import { block } from '../requests/block.js';
@@ -48,6 +48,8 @@ export interface AdvanceOptions {
   readonly workflows: RegisteredWorkflows;
   readonly keeper: LeaseKeeper;
   readonly log: Log;
+  /** The process's own by default. */
+  readonly counters?: Counters;
   readonly signal: AbortSignal;
   /** Handler calls per request. */
   readonly budget: number;
@@ -97,11 +99,13 @@ export async function advance(leases: readonly Lease[], options: AdvanceOptions)
 
 class Advance {
   readonly #options: AdvanceOptions;
+  readonly #counters: Counters;
   readonly #ends = new Map<string, RunEnd>();
   #positions: Position[] = [];
 
   constructor(options: AdvanceOptions) {
     this.#options = options;
+    this.#counters = options.counters ?? processCounters;
   }
 
   async run(leases: readonly Lease[]): Promise<ReadonlyMap<string, RunEnd>> {
@@ -252,6 +256,15 @@ class Advance {
     }
   }
 
+  /** All of them stand at the same stage of the same workflow. */
+  #countOutcomes(finished: readonly FinishedStage[]): void {
+    for (const [outcome, items] of groupBy(finished, (item) => item.outcome.kind)) {
+      const [{ stage, snapshot }] = items as readonly [FinishedStage];
+      const { workflow } = snapshot.request;
+      this.#counters.add('expunge_stages_total', { workflow, stage: stage.stage, outcome }, items.length);
+    }
+  }
+
   #interrupt({ lease, calls }: StageToRun): void {
     this.#positions.push({ lease, expectedStageId: null, calls });
   }
@@ -268,7 +281,7 @@ class Advance {
     const lost = finished.filter((item) => !saved.has(item.lease.requestId) && !refused.has(item));
     await this.#block(failed.map(({ item, error }) => ({ lease: item.lease, error })));
     await this.#lost('save', leasesOf(lost));
-    countOutcomes(own.filter(({ lease }) => saved.has(lease.requestId)));
+    this.#countOutcomes(own.filter(({ lease }) => saved.has(lease.requestId)));
     for (const item of own) {
       const result = saved.get(item.lease.requestId);
       if (result !== undefined) this.#afterSave(item, result);
@@ -297,7 +310,8 @@ class Advance {
       this.#positions.push({ lease, expectedStageId: stage.id, calls, ...known });
       return;
     }
-    if (saved.status === 'blocked') counters.add('expunge_requests_blocked_total', { workflow, reason: 'failures' });
+    if (saved.status === 'blocked')
+      this.#counters.add('expunge_requests_blocked_total', { workflow, reason: 'failures' });
     const why = outcome.kind === 'failed' ? outcome.error : outcome.kind === 'completed' ? null : outcome.why;
     this.#end(lease, { kind: 'waiting', status: saved.status, until: saved.next_attempt_at, why });
   }
@@ -323,8 +337,10 @@ class Advance {
   /** A stale owner's write was refused, or not even sent; the log says so, and nothing else is touched. */
   async #lost(operation: Operation, leases: readonly Lease[]): Promise<void> {
     if (leases.length === 0) return;
+    const { database, keeper } = this.#options;
+    keeper.lose(leases);
     await appendEvents(
-      this.#options.database,
+      database,
       leases.map(({ requestId, owner, generation }) => ({
         request_id: requestId,
         event: 'stale_write_refused',
@@ -332,7 +348,7 @@ class Advance {
         detail: { operation, lease_generation: generation },
       })),
     );
-    counters.add('expunge_stale_writes_total', { operation }, leases.length);
+    this.#counters.add('expunge_stale_writes_total', { operation }, leases.length);
     for (const lease of leases) this.#end(lease, lostEnd(lease));
   }
 
@@ -345,7 +361,7 @@ class Advance {
     for (const { lease, error } of stopped) {
       const { code } = describeError(error);
       log.error('request_blocked', { requestId: lease.requestId, code });
-      counters.add('expunge_requests_blocked_total', { workflow: 'any', reason: code });
+      this.#counters.add('expunge_requests_blocked_total', { workflow: 'any', reason: code });
       this.#end(lease, errorEnd(error));
     }
     await this.#lost('block', leasesOf(failures.filter((failure) => !stopped.includes(failure))));
@@ -373,18 +389,6 @@ interface Moved {
 interface GivenBack {
   readonly lease: Lease;
   readonly end: RunEnd;
-}
-
-/** All of them stand at the same stage of the same workflow. */
-function countOutcomes(finished: readonly FinishedStage[]): void {
-  for (const [outcome, items] of groupBy(finished, (item) => item.outcome.kind)) {
-    const [{ stage, snapshot }] = items as readonly [FinishedStage];
-    counters.add(
-      'expunge_stages_total',
-      { workflow: snapshot.request.workflow, stage: stage.stage, outcome },
-      items.length,
-    );
-  }
 }
 
 function leasesOf(items: readonly { readonly lease: Lease }[]): readonly Lease[] {

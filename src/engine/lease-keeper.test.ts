@@ -10,6 +10,7 @@ import {
   readableLog,
   type TestRecord,
 } from '../../test/support/record.js';
+import { Counters } from '../observe/counters.js';
 import { claimOne } from '../requests/claim.js';
 import { release } from '../requests/release.js';
 import { LEASE_SECONDS, type Lease } from '../requests/request.js';
@@ -40,9 +41,10 @@ describeWithPostgres('the keeper of leases', () => {
 
   function keeping(renewEvery = 3_600_000) {
     const { log, lines } = readableLog();
-    const keeper = new LeaseKeeper({ database, log, renewEvery });
+    const counters = new Counters();
+    const keeper = new LeaseKeeper({ database, log, counters, renewEvery });
     onTestFinished(() => keeper.close());
-    return { keeper, log, lines };
+    return { keeper, log, lines, lost: () => counters.total('expunge_leases_lost_total') };
   }
 
   const expiryOf = async ({ requestId }: Lease): Promise<Date | null> =>
@@ -77,12 +79,14 @@ describeWithPostgres('the keeper of leases', () => {
 
   test('EX-14: a deadline that passes ends the work at once, also while no renewal comes back', async () => {
     const lease = await claimed();
-    const { keeper, lines } = keeping();
+    const { keeper, lines, lost } = keeping();
     keeper.keep([lease], sentFor(300));
     expect(keeper.owns(lease)).toBe(true);
+    expect(lost()).toBe(0);
     await new Promise<void>((resolve) => keeper.watch([lease], resolve));
     expect(keeper.owns(lease)).toBe(false);
     expect(lines.map(({ event }) => event)).toEqual(['lease_lost']);
+    expect(lost()).toBe(1);
   });
 
   test('EX-14: whoever watches a batch is told once, when the last of its leases is lost', async () => {
@@ -175,6 +179,21 @@ describeWithPostgres('the keeper of leases', () => {
     });
     keeper.drop([lease]);
     expect(lines).toEqual([]);
+  });
+
+  test('EX-15: a lease is lost, and counted once, when a write under it is refused', async () => {
+    const [taken, kept] = [await claimed(), await claimed()] as [Lease, Lease];
+    const { keeper, lines, lost } = keeping();
+    keeper.keep([taken, kept], performance.now());
+    const knead: Handler = async (runs, context) => {
+      await expireLease(database, taken.requestId);
+      return completeAll(runs, context);
+    };
+    const ends = await run([taken, kept], keeper, madeUp({ handlers: { knead } }));
+    expect(ends.get(taken.requestId)).toMatchObject({ kind: 'error', error: { code: 'LEASE_LOST' } });
+    expect(ends.get(kept.requestId)).toMatchObject({ kind: 'budget' });
+    expect(lines).toMatchObject([{ event: 'lease_lost', requestId: taken.requestId }]);
+    expect(lost()).toBe(1);
   });
 
   test('a lease that somebody else has is lost when a renewal finds out', async () => {

@@ -5,6 +5,7 @@
  * deadline is monotonic and counted from before the last successful renewal was sent, so that it always passes before the
  * database's does; a blocked thread that wakes up late sees it at once (EX-14).
  */
+import { type Counters, counters } from '../observe/counters.js';
 import { describeError } from '../observe/describe-error.js';
 import type { Log } from '../observe/log.js';
 import { LEASE_SECONDS, type Lease } from '../requests/request.js';
@@ -34,6 +35,8 @@ interface Watch {
 export interface LeaseKeeperOptions {
   readonly database: Database;
   readonly log: Log;
+  /** Where lost leases are counted; the process's own by default. */
+  readonly counters?: Counters;
   /** Milliseconds between renewals; 10,000 by default. */
   readonly renewEvery?: number;
 }
@@ -41,6 +44,7 @@ export interface LeaseKeeperOptions {
 export class LeaseKeeper {
   readonly #database: Database;
   readonly #log: Log;
+  readonly #counters: Counters;
   /** By request and generation: a worker that lost a lease may claim the request anew while the old work still ends. */
   readonly #kept = new Map<string, Kept>();
   readonly #watches = new Set<Watch>();
@@ -50,6 +54,7 @@ export class LeaseKeeper {
   constructor(options: LeaseKeeperOptions) {
     this.#database = options.database;
     this.#log = options.log;
+    this.#counters = options.counters ?? counters;
     const renewals = setInterval(() => {
       this.#renewal ??= this.#renew().finally(() => {
         this.#renewal = null;
@@ -108,6 +113,14 @@ export class LeaseKeeper {
     }
   }
 
+  /** A write under these leases was refused: they are lost, whatever the deadlines say. */
+  lose(leases: readonly Lease[]): void {
+    for (const lease of leases) {
+      const kept = this.#kept.get(keyOf(lease));
+      if (kept !== undefined) this.#lose(kept);
+    }
+  }
+
   /** Forgets leases that were given back or lost. */
   drop(leases: readonly Lease[]): void {
     for (const lease of leases) this.#kept.delete(keyOf(lease));
@@ -147,6 +160,7 @@ export class LeaseKeeper {
     // One that was given back meanwhile is nobody's loss.
     if (this.#kept.get(keyOf(kept.lease)) !== kept) return;
     kept.lost = true;
+    this.#counters.add('expunge_leases_lost_total', {});
     this.#log.warn('lease_lost', { requestId: kept.lease.requestId, leaseGeneration: kept.lease.generation });
     for (const watch of this.#watches) this.#tell(watch);
   }

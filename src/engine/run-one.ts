@@ -1,4 +1,5 @@
 /** An operator's run of one request: a batch of one, with refusals in words (OP-4 to OP-7). */
+import type { Counters } from '../observe/counters.js';
 import type { Log } from '../observe/log.js';
 import { claimOne } from '../requests/claim.js';
 import { endDueHold } from '../requests/orders.js';
@@ -18,6 +19,8 @@ export interface RunOptions {
   readonly database: Database;
   readonly workflows: RegisteredWorkflows;
   readonly log: Log;
+  /** The process's own by default. */
+  readonly counters?: Counters;
   readonly signal: AbortSignal;
   readonly executorId: string;
   /** Handler calls; `CALLS_PER_RUN` by default. */
@@ -48,6 +51,7 @@ export async function runOne(requestId: string, options: RunOptions): Promise<Ru
       signal: options.signal,
       budget: options.budget ?? CALLS_PER_RUN,
       onMisfit: 'leave',
+      ...(options.counters === undefined ? {} : { counters: options.counters }),
       ...(options.observer === undefined ? {} : { observer: options.observer }),
     });
     return ends.get(lease.requestId) ?? { kind: 'interrupted' };

@@ -1,5 +1,6 @@
 /** The claim loop: takes what is due, many at a time, until it is told to stop. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Counters } from '../observe/counters.js';
 import { describeError } from '../observe/describe-error.js';
 import type { Log } from '../observe/log.js';
 import { claimDue, findUnknownWorkflows, type WorkflowName } from '../requests/claim.js';
@@ -14,6 +15,8 @@ export interface WorkerOptions {
   readonly database: Database;
   readonly workflows: RegisteredWorkflows;
   readonly log: Log;
+  /** The process's own by default. */
+  readonly counters?: Counters;
   /** Ends the loop: what runs is interrupted, and its ownership given back. */
   readonly signal: AbortSignal;
   readonly executorId: string;
@@ -101,7 +104,7 @@ class Worker {
 
   /** Claims one batch and takes it as far as it goes. Returns how many it claimed. */
   async #workOnce(): Promise<number> {
-    const { database, workflows, executorId, log, observer, batch } = this.#options;
+    const { database, workflows, executorId, log, observer, batch, counters } = this.#options;
     await this.#reportUnknownWorkflows();
     await sendAgain(() => database.transaction(endDueHolds));
     const sentAt = performance.now();
@@ -123,6 +126,7 @@ class Worker {
       budget: Number.POSITIVE_INFINITY,
       onMisfit: 'block',
       onUnregistered: (id) => this.#leaveAlone(id),
+      ...(counters === undefined ? {} : { counters }),
       ...(observer === undefined ? {} : { observer }),
     });
     for (const [id, end] of ends) observer?.ended?.(id, end);

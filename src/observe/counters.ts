@@ -7,7 +7,7 @@ const counterDefinitions = {
     help: 'Writes of a worker that no longer owned the request, refused.',
     labels: ['operation'],
   },
-  expunge_leases_lost_total: { help: 'Leases that ended while their worker was at work.', labels: ['workflow'] },
+  expunge_leases_lost_total: { help: 'Leases that ended while their worker was at work.', labels: [] },
   expunge_stages_total: { help: 'Stages that ended, by outcome.', labels: ['workflow', 'stage', 'outcome'] },
   expunge_requests_blocked_total: { help: 'Requests that wait for an operator.', labels: ['workflow', 'reason'] },
   expunge_target_failures_total: { help: 'Visits to a target that did not finish.', labels: ['target', 'code'] },

@@ -1,5 +1,6 @@
 /** The runs of one handler call: those still under way, and what was said of the others. */
 import type { HandlerContext, Outcome, StageProgress, StageRun } from '../../engine/workflow.js';
+import type { Counters } from '../../observe/counters.js';
 import { describeError } from '../../observe/describe-error.js';
 import { type TargetError } from '../../targets/target-error.js';
 import { outcomeOf } from './call-target.js';
@@ -16,9 +17,10 @@ export interface OpenRun {
 export class StageBatch {
   readonly outcomes = new Map<string, Outcome>();
   readonly #live = new Map<string, OpenRun>();
+  readonly #counters: Counters;
 
-  private constructor(runs: readonly OpenRun[]) {
-    for (const run of runs) this.#live.set(run.id, run);
+  private constructor(counters: Counters) {
+    this.#counters = counters;
   }
 
   /** Opens the subjects. A request that cannot be opened is blocked, loudly (WF-3). */
@@ -28,7 +30,7 @@ export class StageBatch {
       deps.ring,
       runs.map(({ request }) => request.id),
     );
-    const batch = new StageBatch([]);
+    const batch = new StageBatch(deps.counters);
     for (const run of runs) {
       const { id } = run.request;
       const subject = subjects.get(id);
@@ -58,6 +60,7 @@ export class StageBatch {
 
   /** Ends a run by a target's fault. */
   fail(open: OpenRun, error: TargetError): void {
+    this.#counters.add('expunge_target_failures_total', { target: error.detail.target, code: error.code });
     this.finish(open.id, outcomeOf(error, pausesBefore(open.run)));
   }
 
