@@ -34,8 +34,9 @@ export interface RunOptions {
  */
 export async function runOne(requestId: string, options: RunOptions): Promise<RunEnd> {
   const { database, workflows } = options;
-  const ended = await endOf(requestId, options);
-  if (ended !== null) return ended;
+  const { end, isHeld } = await look(requestId, options);
+  if (end !== null) return end;
+  if (isHeld) await sendAgain(() => database.transaction((tx) => endDueHold(tx, requestId)));
   if (options.signal.aborted) return { kind: 'interrupted' };
   const keeper = new LeaseKeeper(options);
   try {
@@ -60,14 +61,20 @@ export async function runOne(requestId: string, options: RunOptions): Promise<Ru
   }
 }
 
-/** How it ended, where it has; null where this program can run it. */
-async function endOf(requestId: string, { database, workflows }: RunOptions): Promise<RunEnd | null> {
+interface Look {
+  /** How it ended, where it has; null where this program can run it. */
+  readonly end: RunEnd | null;
+  /** A hold stands, whose time may have come. */
+  readonly isHeld: boolean;
+}
+
+async function look(requestId: string, { database, workflows }: RunOptions): Promise<Look> {
   const snapshot = await readSnapshot(database, requestId);
   if (snapshot === null) throw unknownRequest(requestId);
-  const { status } = snapshot.request;
-  if (status === 'completed' || status === 'cancelled') return { kind: 'ended', status };
+  const { status, standing_order } = snapshot.request;
+  if (status === 'completed' || status === 'cancelled') return { end: { kind: 'ended', status }, isHeld: false };
   workflows.requireRunnable(snapshot);
-  return null;
+  return { end: null, isHeld: standing_order === 'hold' };
 }
 
 /** Where another run has finished it in the meantime, this one has nothing to refuse. */
@@ -76,16 +83,13 @@ async function claim(requestId: string, options: RunOptions): Promise<RunEnd | {
   try {
     return await sendAgain(async () => {
       const sentAt = performance.now();
-      const { lease } = await database.transaction(async (tx) => {
-        await endDueHold(tx, requestId);
-        return claimOne(tx, requestId, executorId);
-      });
+      const { lease } = await claimOne(database, requestId, executorId);
       return { lease, sentAt };
     });
   } catch (error) {
-    const ended =
-      error instanceof RequestRefusedError && error.code === 'WRONG_STATUS' ? await endOf(requestId, options) : null;
-    if (ended !== null) return ended;
+    if (!(error instanceof RequestRefusedError) || error.code !== 'WRONG_STATUS') throw error;
+    const { end } = await look(requestId, options);
+    if (end !== null) return end;
     throw error;
   }
 }

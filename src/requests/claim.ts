@@ -93,57 +93,65 @@ function nameOf({ workflow, version }: WorkflowName): string {
 }
 
 /**
- * Claims one request by its id, or says why not. Call it inside a transaction.
+ * Claims one request by its id, or says why not, in one statement.
  * @throws RequestRefusedError UNKNOWN_REQUEST, LEASED (owner and expiry), NOT_DUE (when) or WRONG_STATUS.
  */
-export async function claimOne(tx: Queries, id: string, owner: string): Promise<Claimed> {
-  const { rows } = await sql<RequestRow & { is_leased: boolean; is_early: boolean }>`
-    WITH locked AS MATERIALIZED (SELECT * FROM ${tx.t.requests} WHERE id = ${id}::uuid FOR UPDATE)
-    SELECT locked.*, coalesce(lease_expires_at > clock_timestamp(), false) AS is_leased,
-           coalesce(next_attempt_at > clock_timestamp(), false) AS is_early
-      FROM locked`.execute(tx.db);
-  const request = rows[0];
-  if (request === undefined) throw unknownRequest(id);
-  refuseUnclaimable(request);
-  const { rows: claimed } = await sql<RequestRow>`
-    WITH claimed AS (
-      UPDATE ${tx.t.requests}
+export async function claimOne({ db, t }: Queries, id: string, owner: string): Promise<Claimed> {
+  const { rows } = await sql<RequestRow & { is_leased: boolean; is_early: boolean; is_claimed: boolean }>`
+    WITH locked AS MATERIALIZED (
+      SELECT * FROM ${t.requests} WHERE id = ${id}::uuid FOR UPDATE
+    ), judged AS MATERIALIZED (
+      -- Judged when the row is locked, by a clock that is read after the wait.
+      SELECT *, coalesce(lease_expires_at > clock_timestamp(), false) AS is_leased,
+             coalesce(next_attempt_at > clock_timestamp(), false) AS is_early
+        FROM locked
+    ), claimed AS (
+      UPDATE ${t.requests} r
          SET lease_owner = ${owner}::text,
-             lease_generation = lease_generation + 1,
+             lease_generation = r.lease_generation + 1,
              lease_expires_at = clock_timestamp() + make_interval(secs => ${LEASE_SECONDS}::integer),
              heartbeat_at = clock_timestamp()
-       WHERE id = ${id}::uuid
-      RETURNING *
+        FROM judged
+       WHERE r.id = judged.id
+         AND NOT judged.is_leased
+         AND (judged.status IN ('approved', 'running')
+              OR judged.status IN ('waiting', 'retry_wait') AND NOT judged.is_early)
+      RETURNING r.*, judged.lease_owner AS taken_over_from
     ), logged AS (
-      INSERT INTO ${tx.t.events} (request_id, event, actor, detail)
+      INSERT INTO ${t.events} (request_id, event, actor, detail)
       SELECT id, 'taken_over', ${owner}::text,
-             jsonb_build_object('from', ${request.lease_owner}::text, 'lease_generation', lease_generation)
-        FROM claimed WHERE ${request.lease_owner}::text IS NOT NULL
+             jsonb_build_object('from', taken_over_from, 'lease_generation', lease_generation)
+        FROM claimed WHERE taken_over_from IS NOT NULL
     )
-    SELECT * FROM claimed`.execute(tx.db);
-  const row = claimed[0] as RequestRow;
-  return { lease: leaseOf(row, owner), request: row };
+    SELECT judged.*, claimed.id IS NOT NULL AS is_claimed,
+           coalesce(claimed.lease_owner, judged.lease_owner) AS lease_owner,
+           coalesce(claimed.lease_generation, judged.lease_generation) AS lease_generation,
+           coalesce(claimed.lease_expires_at, judged.lease_expires_at) AS lease_expires_at,
+           coalesce(claimed.heartbeat_at, judged.heartbeat_at) AS heartbeat_at
+      FROM judged LEFT JOIN claimed USING (id)`.execute(db);
+  if (rows[0] === undefined) throw unknownRequest(id);
+  const { is_leased, is_early, is_claimed, ...request } = rows[0];
+  if (!is_claimed) throw unclaimable({ ...request, is_leased, is_early });
+  return { lease: leaseOf(request, owner), request };
 }
 
-function refuseUnclaimable(request: RequestRow & { is_leased: boolean; is_early: boolean }): void {
+function unclaimable(request: RequestRow & { is_leased: boolean; is_early: boolean }): RequestRefusedError {
   const { id, status } = request;
   if (request.is_leased) {
-    throw new RequestRefusedError(
+    return new RequestRefusedError(
       'LEASED',
       `Request ${id} is being worked on by ${request.lease_owner} until ${request.lease_expires_at?.toISOString()} at least: wait for it.`,
       id,
     );
   }
   if ((status === 'retry_wait' || status === 'waiting') && request.is_early) {
-    throw new RequestRefusedError(
+    return new RequestRefusedError(
       'NOT_DUE',
       `Request ${id} is in ${status} until ${request.next_attempt_at?.toISOString()}: run it again then.`,
       id,
     );
   }
-  if (!['approved', 'running', 'waiting', 'retry_wait'].includes(status)) {
-    throw new RequestRefusedError('WRONG_STATUS', `Request ${id} is ${status}: ${advice(request)}`, id);
-  }
+  return new RequestRefusedError('WRONG_STATUS', `Request ${id} is ${status}: ${advice(request)}`, id);
 }
 
 function advice(request: RequestRow): string {
