@@ -16,6 +16,8 @@ export interface Place {
    * worker that is started in the wrong directory must not block them all.
    */
   readonly forErasures?: boolean;
+  /** Of `ClientOptions`. */
+  readonly sliceRows?: number;
 }
 
 /**
@@ -37,7 +39,8 @@ async function openClient(place: Place, log: Log): Promise<Client> {
   // Loaded here, so that --help and wrong usage answer at once.
   const { createClient } = await import('../client/client.js');
   try {
-    return await createClient(await configOf(place), { log });
+    const { sliceRows } = place;
+    return await createClient(await configOf(place), { log, ...(sliceRows === undefined ? {} : { sliceRows }) });
   } catch (error) {
     if (!mayGoWithout(place, error)) throw error;
     tell(`expunge: ${(error as Error).message} Going on with EXPUNGE_DATABASE_URL alone.`);

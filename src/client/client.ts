@@ -28,6 +28,8 @@ import { submitUserDeletion, type SubmittedUserDeletion, type UserDeletionInput 
 
 export interface ClientOptions {
   readonly log?: Log;
+  /** Rows, objects or keys that one call to a target erases at most; 50,000 by default. Fewer where a store is slow. */
+  readonly sliceRows?: number;
 }
 
 /** @see createClient */
@@ -43,11 +45,11 @@ export class Client {
   readonly #erasures: Erasures;
   readonly #submission: BatchSubmission;
 
-  constructor(config: ResolvedConfig, database: Database, ring: KeyRing | null, log: Log) {
+  constructor(config: ResolvedConfig, database: Database, ring: KeyRing | null, log: Log, sliceRows?: number) {
     this.#database = database;
     this.#targets = new OpenTargets(config.targets);
     this.counters = new Counters();
-    const deps = dependencies(config, database, ring, log, this.counters, this.#targets);
+    const deps = dependencies(config, database, ring, log, this.counters, this.#targets, sliceRows);
     const subjectKeys = subjectKeysOf(config, ring);
     const workflows = [userDeletion(), erasure(deps)];
     const checks = {
@@ -156,7 +158,7 @@ async function* numbered(subjects: AsyncIterable<Identifiers> | Iterable<Identif
 export async function createClient(config: ResolvedConfig, options: ClientOptions = {}): Promise<Client> {
   const ring = config.keys === null ? null : await loadKeyRing(config.keys.file);
   const database = await openDatabase(config.database);
-  return new Client(config, database, ring, options.log ?? createLog());
+  return new Client(config, database, ring, options.log ?? createLog(), options.sliceRows);
 }
 
 function subjectKeysOf(config: ResolvedConfig, ring: KeyRing | null): SubjectKeys | null {
@@ -174,10 +176,11 @@ function dependencies(
   log: Log,
   counters: Counters,
   targets: OpenTargets,
+  sliceRows: number | undefined,
 ): ErasureDependencies {
   return {
     database,
-    settings: erasureSettings(config),
+    settings: erasureSettings(config, sliceRows),
     get ring(): KeyRing {
       if (ring !== null) return ring;
       throw new KeyRingError(

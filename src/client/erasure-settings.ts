@@ -2,14 +2,14 @@
 import { Temporal } from 'temporal-polyfill';
 import type { IsoDuration } from '../config/iso-duration.js';
 import type { ResolvedConfig } from '../config/resolved-config.js';
-import type { ErasureSettings } from '../workflows/erasure/settings.js';
+import { type ErasureSettings, SLICE_ROWS } from '../workflows/erasure/settings.js';
 
 /** The tenant of an installation that names none. */
 const ONLY_TENANT = 'default';
 /** July and August have 31 days: counted from here, months are as long as they can be. */
 const LONG_MONTHS = Temporal.PlainDate.from('2001-07-01');
 
-export function erasureSettings(config: ResolvedConfig): ErasureSettings {
+export function erasureSettings(config: ResolvedConfig, sliceRows: number = SLICE_ROWS): ErasureSettings {
   return {
     tenant: tenantOf(config),
     targets: config.targets,
@@ -20,6 +20,7 @@ export function erasureSettings(config: ResolvedConfig): ErasureSettings {
     backupHorizon: config.backups.horizon.iso,
     backupHorizonSeconds: seconds(config.backups.horizon),
     receiptToken: config.receipts.token,
+    sliceRows,
   };
 }
 

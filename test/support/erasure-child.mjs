@@ -74,6 +74,8 @@ const client = new Client(
   database,
   parseKeyRing(JSON.parse(keysText ?? ''), 'worker'),
   createLog(),
+  // More slices than one, of rows that a test can wait for.
+  5_000,
 );
 await client.requests.run(String(requestId), {
   executorId: `process-${process.pid}`,

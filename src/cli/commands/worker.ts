@@ -12,6 +12,7 @@ interface Options {
   readonly once?: true;
   readonly concurrency: string;
   readonly batch: string;
+  readonly slice: string;
   readonly executorId?: string;
 }
 
@@ -22,7 +23,11 @@ export const worker: CommandSpec<Options> = {
   options: [
     optional('--once', 'end when nothing is due any more'),
     optional('--concurrency <number>', 'batches that are worked on side by side').default('2'),
-    optional('--batch <number>', 'requests that one claim takes').default('500'),
+    optional('--batch <number>', 'requests that one claim takes').default('1000'),
+    optional(
+      '--slice <number>',
+      'rows, objects or keys that one call to a target erases; fewer where it is slow',
+    ).default('50000'),
     optional('--executor-id <name>', 'who works; by default host name, process id and a random suffix'),
   ],
   examples: ['worker', 'worker --once --concurrency 4'],
@@ -30,7 +35,8 @@ export const worker: CommandSpec<Options> = {
     const executor = executorId(options.executorId);
     const concurrency = wholeNumber('--concurrency', options.concurrency, 1, 64);
     const batch = wholeNumber('--batch', options.batch, 1, 10_000);
-    return withSession({ ...place, forErasures: true }, async ({ requests }, log) => {
+    const sliceRows = wholeNumber('--slice', options.slice, 1, 1_000_000);
+    return withSession({ ...place, forErasures: true, sliceRows }, async ({ requests }, log) => {
       const interruption = listenForSignals(log);
       const ends = new Map<string, number>();
       try {

@@ -26,7 +26,7 @@ export async function beginVisits(
   const answers = await gateTargets(deps, batch, [name], context, starting);
   const intents = new Map<string, { intent: JsonObject }>();
   for (const { id } of starting) {
-    const open = batch.live.find((one) => one.id === id);
+    const open = batch.get(id);
     const counted = answers.get(id);
     const found = counted?.get(name);
     if (open === undefined || counted === undefined || found === undefined) continue;

@@ -8,7 +8,6 @@ import { batchOf } from './count-targets.js';
 import type { ErasureDependencies } from './dependencies.js';
 import { countSubject } from './gating.js';
 import { approvedTarget } from './inventory.js';
-import { SLICE_LIMIT } from './settings.js';
 import type { OpenRun, StageBatch } from './stage-batch.js';
 
 /** Slices in a row without a row removed or a cursor moved, after which a target counts as stuck. */
@@ -37,7 +36,7 @@ export async function eraseInSlices(
     for (const { id } of lost) open.delete(id);
     if (open.size === 0) return;
     const subjects = new Map([...open].map(([ref, { subject }]) => [ref, subject]));
-    const options = { limit: SLICE_LIMIT };
+    const options = { limit: deps.settings.sliceRows };
     const answers = await answersOrFault(subjects, () =>
       callTarget(name, context.signal, (signal) => deps.targets.get(name).erase(subjects, { ...options, signal })),
     );

@@ -50,7 +50,7 @@ async function reviseOldApprovals(
   const now = await readClock(deps.database);
   const why = 'APPROVAL_EXPIRED: the approval is older than approvals.expireAfter';
   for (const { id } of stale) {
-    const open = batch.live.find((one) => one.id === id);
+    const open = batch.get(id);
     if (open !== undefined) batch.finish(id, revised(deps, open, answers.get(id) as CountAnswers, now, why));
   }
 }

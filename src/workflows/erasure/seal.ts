@@ -53,14 +53,11 @@ async function signFinalReceipts(
 ): Promise<ReadonlyMap<string, ReceiptRow>> {
   if (opens.length === 0) return new Map();
   const ids = opens.map(({ id }) => id);
-  const approvals = await readApprovalsOf(deps.database, ids);
-  const inventories = await readInventoriesOf(deps.database, ids);
+  const approvals = byRequest(await readApprovalsOf(deps.database, ids));
+  const inventories = byRequest(await readInventoriesOf(deps.database, ids));
   const heads = await receiptHeads(deps, opens);
   const signed = opens.map(async ({ id, run }) => {
-    const own = {
-      approvals: approvals.filter(({ request_id }) => request_id === id),
-      inventories: inventories.filter(({ request_id }) => request_id === id),
-    };
+    const own = { approvals: approvals.get(id) ?? [], inventories: inventories.get(id) ?? [] };
     const receipt = finalReceipt(
       heads.get(id) as ReceiptHead,
       finalOutcome(deps, run, own.approvals, own.inventories, heads.get(id) as ReceiptHead),
@@ -69,6 +66,16 @@ async function signFinalReceipts(
     return [id, receiptRow(receipt, null, jws, hash)] as const;
   });
   return new Map(await Promise.all(signed));
+}
+
+function byRequest<R extends { readonly request_id: string }>(rows: readonly R[]): ReadonlyMap<string, readonly R[]> {
+  const groups = new Map<string, R[]>();
+  for (const row of rows) {
+    const group = groups.get(row.request_id);
+    if (group === undefined) groups.set(row.request_id, [row]);
+    else group.push(row);
+  }
+  return groups;
 }
 
 function finalOutcome(

@@ -60,9 +60,9 @@ export async function openSubjects(
   ring: KeyRing,
   requestIds: readonly string[],
 ): Promise<ReadonlyMap<string, OpenedSubject | Error>> {
-  const parts = await readSealed(database, requestIds);
-  const opened = requestIds.map(async (id) => {
-    const own = parts.filter(({ requestId }) => requestId === id);
+  const parts = new Map<string, SealedPart[]>(requestIds.map((id) => [id, []]));
+  for (const part of await readSealed(database, requestIds)) parts.get(part.requestId)?.push(part);
+  const opened = [...parts].map(async ([id, own]) => {
     return [id, await openSubject(ring, own).catch((error: unknown) => error as Error)] as const;
   });
   return new Map(await Promise.all(opened));

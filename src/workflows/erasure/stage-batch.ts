@@ -48,6 +48,11 @@ export class StageBatch {
     return [...this.#live.values()];
   }
 
+  /** A run that is still under way. */
+  get(id: string): OpenRun | undefined {
+    return this.#live.get(id);
+  }
+
   /** Takes runs out of what is under way; they are finished apart. */
   setAside(opens: readonly OpenRun[]): void {
     for (const { id } of opens) this.#live.delete(id);
