@@ -36,7 +36,7 @@ export function describeTarget(name: string, options: ConformanceOptions, runner
   const { describe, it } = runner;
   describe(`${name} keeps the contract of targets`, () => {
     for (const check of checks) {
-      const title = `${check.contract}: ${check.title}`;
+      const title = `${check.contract} ${check.id}: ${check.title}`;
       const missing = leftOut(check, options);
       const body = async (): Promise<void> => {
         await runCheck(check, options);

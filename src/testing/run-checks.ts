@@ -5,6 +5,7 @@ import { CheckFailure, type Check } from './check.js';
 import { checks } from './checks/index.js';
 import type { ConformanceOptions, FaultKind, TargetHarness } from './harness.js';
 import { SubjectMaker } from './subjects.js';
+import { WatchedHarness } from './watched-harness.js';
 
 /** The faults that every harness is expected to make. */
 const EXPECTED_FAULTS: readonly FaultKind[] = ['down', 'slow', 'half'];
@@ -40,9 +41,10 @@ function faultsOf(options: ConformanceOptions): readonly FaultKind[] {
 export async function runCheck(check: Check, options: ConformanceOptions): Promise<string | null> {
   const harness = await options.open();
   const opened: Target[] = [harness.target];
+  const watched = new WatchedHarness(closingWhatItOpens(harness, opened, options.exclusive === true));
   try {
     const outcome = await check.run({
-      harness: closingWhatItOpens(harness, opened, options.exclusive === true),
+      harness: watched,
       subjects: new SubjectMaker(options),
       options: { ...options, faults: faultsOf(options) },
     });
@@ -50,7 +52,9 @@ export async function runCheck(check: Check, options: ConformanceOptions): Promi
   } catch (error) {
     if (!(error instanceof TargetError)) throw error;
     const { code, message } = error;
-    throw new CheckFailure(`a call ended with ${code} where it had to end well: ${message}`, { cause: error });
+    throw new CheckFailure(`${watched.lastCall} ended with ${code} where it had to end well: ${message}`, {
+      cause: error,
+    });
   } finally {
     for (const target of opened) await target.close();
     await harness.close();

@@ -12,7 +12,7 @@ const MANY_CALLS = 40;
 const ABORT_MS = 5_000;
 
 /** The code of the error with which the call ended, or null where it ended well. */
-async function errorOf(call: () => Promise<unknown>): Promise<string | null> {
+async function errorOf(name: string, call: () => Promise<unknown>): Promise<string | null> {
   try {
     const answer = await call();
     if (!(answer instanceof Map)) return null;
@@ -20,7 +20,10 @@ async function errorOf(call: () => Promise<unknown>): Promise<string | null> {
     return first instanceof TargetError ? first.code : null;
   } catch (error) {
     if (error instanceof TargetError) return error.code;
-    throw new CheckFailure('a call ended with something else than a TargetError', { cause: error });
+    const found = error instanceof Error ? error.constructor.name : typeof error;
+    throw new CheckFailure(`${name}() ended with ${found}, which is no TargetError: give it one of the four classes`, {
+      cause: error,
+    });
   }
 }
 
@@ -66,7 +69,7 @@ const waitsForADownStore: Check = {
         ['count', () => countCall(target, subject, quiet())],
         ['erase', () => eraseCall(target, subject, quiet())],
       ] as const) {
-        const code = await errorOf(call);
+        const code = await errorOf(name, call);
         must(
           code === 'TARGET_UNAVAILABLE',
           `${name}() ${code === null ? 'ended well' : `ended with ${code}`} while the store was down, not with TARGET_UNAVAILABLE`,
@@ -191,7 +194,7 @@ const missesItsPlaces: Check = {
         ['count', () => countCall(target, subject, quiet())],
         ['erase', () => eraseCall(target, subject, quiet())],
       ] as const) {
-        must((await errorOf(call)) !== null, `${name}() ended well where a declared place was gone`);
+        must((await errorOf(name, call)) !== null, `${name}() ended well where a declared place was gone`);
       }
     });
   },
