@@ -1,7 +1,7 @@
 /** How fast the engine is: a backlog, one request at a time, with years of finished requests, and what limits it. */
 import { fileURLToPath } from 'node:url';
-import { contest, median } from '../measure/contest.mjs';
-import { record, table } from '../measure/report.mjs';
+import { contest } from '../measure/contest.mjs';
+import { record, summarise, table } from '../measure/report.mjs';
 
 const module = (name) => fileURLToPath(new URL(`${name}.mjs`, import.meta.url));
 const [expunge, plain, dbos, pgBoss, graphileWorker] = [
@@ -66,30 +66,6 @@ export async function run({ url, rounds, scale, only, record: isRecorded }) {
     ratios.map(({ text, value, goal }) => `${value.toFixed(2).padStart(8)}  ${text} (goal: ${goal})`).join('\n'),
   );
   if (isRecorded) await record({ name: 'engine', url, rounds, scale, rows, ratios, chart: results.backlog ?? rows });
-}
-
-function summarise(answers) {
-  return [...answers].map(([name, all]) => {
-    const rates = all.map(({ units, seconds }) => units / seconds);
-    const per = (pick) => {
-      const values = all.map(pick).filter((value) => value !== null);
-      return values.length === 0 ? null : median(values);
-    };
-    return {
-      name,
-      rate: median(rates),
-      lowest: Math.min(...rates),
-      highest: Math.max(...rates),
-      memoryMb: Math.max(...all.map(({ memoryMb }) => memoryMb)),
-      cpuMicroseconds: per(({ cpuSeconds, units }) => (cpuSeconds * 1e6) / units),
-      serverCpuMicroseconds: per(({ serverCpuSeconds, units }) =>
-        serverCpuSeconds === null ? null : (serverCpuSeconds * 1e6) / units,
-      ),
-      walBytes: per(({ walBytes, units }) => walBytes / units),
-      commitsPerThousand: per(({ commits, units }) => (commits * 1000) / units),
-      statementsPerThousand: per(({ statements, units }) => (statements === null ? null : (statements * 1000) / units)),
-    };
-  });
 }
 
 function ratiosOf(results) {

@@ -5,7 +5,7 @@ import { contestant } from '../measure/contestant.mjs';
 const QUEUE = 'work';
 
 await contestant({
-  async prepare({ url, jobs, chunk, atOnce }) {
+  async prepare({ url, jobs, atOnce }) {
     const boss = new PgBoss({ connectionString: url, max: atOnce, supervise: false, schedule: false });
     await boss.start();
     await boss.createQueue(QUEUE);

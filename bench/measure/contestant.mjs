@@ -5,9 +5,10 @@ import { readServer } from './server.mjs';
 /**
  * @param prepare - gets the work and answers a context.
  * @param run - the timed part; answers how many units of work were done.
+ * @param facts - answers what else is to be known, before the check.
  * @param check - throws where the work was not done.
  */
-export async function contestant({ prepare, run, check, close }) {
+export async function contestant({ prepare, run, check, close, facts }) {
   const input = JSON.parse(process.argv[2]);
   const context = await prepare(input);
   const before = await readServer(input.url);
@@ -17,6 +18,7 @@ export async function contestant({ prepare, run, check, close }) {
   const seconds = (performance.now() - began) / 1000;
   const { user, system } = process.cpuUsage(cpu);
   const after = await readServer(input.url);
+  const found = (await facts?.(context, input)) ?? null;
   await check(context, input);
   await close?.(context, input);
   process.send({
@@ -28,6 +30,7 @@ export async function contestant({ prepare, run, check, close }) {
     serverCpuSeconds: after.cpuSeconds === null ? null : Math.max(0, after.cpuSeconds - (before.cpuSeconds ?? 0)),
     statements: context?.statements?.() ?? null,
     memoryMb: peakMemoryMb(),
+    facts: found,
   });
   process.disconnect();
 }

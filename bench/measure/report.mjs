@@ -5,6 +5,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { arch, cpus, platform, release, totalmem } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { barChart } from './chart.mjs';
+import { median } from './contest.mjs';
 import { describeServer } from './server.mjs';
 
 const bench = (path) => fileURLToPath(new URL(`../${path}`, import.meta.url));
@@ -21,6 +22,31 @@ const COLUMNS = [
   ['statements / 1000', ({ statementsPerThousand }) => decimal(statementsPerThousand)],
   ['memory MB', ({ memoryMb }) => integer(memoryMb)],
 ];
+
+/** One row for each contestant: medians over the rounds, and what a unit of work cost. */
+export function summarise(answers) {
+  return [...answers].map(([name, all]) => {
+    const rates = all.map(({ units, seconds }) => units / seconds);
+    const per = (pick) => {
+      const values = all.map(pick).filter((value) => value !== null);
+      return values.length === 0 ? null : median(values);
+    };
+    return {
+      name,
+      rate: median(rates),
+      lowest: Math.min(...rates),
+      highest: Math.max(...rates),
+      memoryMb: Math.max(...all.map(({ memoryMb }) => memoryMb)),
+      cpuMicroseconds: per(({ cpuSeconds, units }) => (cpuSeconds * 1e6) / units),
+      serverCpuMicroseconds: per(({ serverCpuSeconds, units }) =>
+        serverCpuSeconds === null ? null : (serverCpuSeconds * 1e6) / units,
+      ),
+      walBytes: per(({ walBytes, units }) => walBytes / units),
+      commitsPerThousand: per(({ commits, units }) => (commits * 1000) / units),
+      statementsPerThousand: per(({ statements, units }) => (statements === null ? null : (statements * 1000) / units)),
+    };
+  });
+}
 
 export function table(rows) {
   const cells = [COLUMNS.map(([title]) => title), ...rows.map((row) => COLUMNS.map(([, cell]) => cell(row)))];
