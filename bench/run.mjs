@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util';
 
 /** Each benchmark is a folder, and says in one line what it measures. */
 const BENCHMARKS = {
+  submit: 'a hundred thousand requests submitted from a file',
   erase: 'ten thousand subjects erased from a PostgreSQL target, against a script by hand',
   engine: 'stages, steps and jobs per second: Expunge, DBOS, pg-boss, graphile-worker, and plain statements',
 };
