@@ -18,6 +18,8 @@ const layers = [
 const drivers = {
   pg: 'postgres',
   '@electric-sql/pglite': 'pglite',
+  '@duckdb/node-api': 'duckdb',
+  libsql: 'sqlite',
 };
 
 const policy = String.raw`^src/.*/policy\.ts$`;
@@ -109,7 +111,8 @@ module.exports = {
       from: { path: '^src/' },
       to: {
         dependencyTypes: ['npm-dev', 'npm-no-pkg', 'npm-unknown', 'unknown', 'undetermined'],
-        dependencyTypesNot: ['type-only'],
+        // Drivers of targets are optional peers, and installed here for the tests.
+        dependencyTypesNot: ['type-only', 'npm-peer'],
       },
     },
     {
