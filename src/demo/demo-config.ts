@@ -3,11 +3,21 @@ import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { generateKeyFiles } from '../keys/generate-key-files.js';
+import { ANALYTICAL_FILE } from './duckdb/build-analytical.js';
+import type { Drivers } from './drivers.js';
+import { SEARCH_FILE } from './sqlite/build-search.js';
 import { KEY_FILE_NAMES, writeKeyFiles } from '../keys/write-key-files.js';
 
-const CONFIG = `import { defineConfig } from 'expunge';
-import { files } from 'expunge/files';
-import { pglite } from 'expunge/pglite';
+/** The targets whose driver is there, each with the line that imports it and the one that declares it. */
+function configOf(drivers: Drivers): string {
+  const imports = [
+    `import { defineConfig } from 'expunge';`,
+    ...(drivers.duckdb ? [`import { duckdb } from 'expunge/duckdb';`] : []),
+    `import { files } from 'expunge/files';`,
+    `import { pglite } from 'expunge/pglite';`,
+    ...(drivers.sqlite ? [`import { sqlite } from 'expunge/sqlite';`] : []),
+  ];
+  return `${imports.join('\n')}
 
 export default defineConfig({
   embedded: { directory: new URL('.expunge', import.meta.url).pathname },
@@ -23,7 +33,7 @@ export default defineConfig({
         invoice_line: { through: 'invoice', action: 'delete' },
       },
     }),
-    'generated-artifacts': files({
+${drivers.duckdb ? ANALYTICAL : ''}${drivers.sqlite ? SEARCH : ''}    'generated-artifacts': files({
       root: new URL('artifacts', import.meta.url).pathname,
       paths: ['customers/{customerId}/', 'invoices/{invoice}.pdf'],
       locators: { invoice: { target: 'operational', place: 'invoice', column: 'invoice_id' } },
@@ -31,14 +41,26 @@ export default defineConfig({
   },
 });
 `;
+}
+
+const ANALYTICAL = `    analytical: duckdb({
+      file: new URL('${ANALYTICAL_FILE}', import.meta.url).pathname,
+      tables: { page_view: { key: { customer_id: 'customerId' }, action: 'delete' } },
+    }),
+`;
+const SEARCH = `    search: sqlite({
+      file: new URL('${SEARCH_FILE}', import.meta.url).pathname,
+      tables: { customer_search: { key: { customer_id: 'customerId' }, action: 'delete' } },
+    }),
+`;
 
 /** @returns the configuration file. */
-export async function writeDemoConfig(directory: string): Promise<string> {
+export async function writeDemoConfig(directory: string, drivers: Drivers): Promise<string> {
   await writeKeyFiles(join(directory, 'keys'), generateKeyFiles());
   await mkdir(join(directory, 'node_modules'), { recursive: true });
   await symlink(packageRoot(), join(directory, 'node_modules', 'expunge'), 'dir');
   const file = join(directory, 'expunge.config.mjs');
-  await writeFile(file, CONFIG);
+  await writeFile(file, configOf(drivers));
   return file;
 }
 

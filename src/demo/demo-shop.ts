@@ -1,7 +1,10 @@
-/** The shop that the demo deletes a customer from: an embedded PostgreSQL database and a tree of generated files. */
+/** The shop that the demo deletes a customer from: an embedded PostgreSQL database, a warehouse, a search index and a tree of files. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PGlite } from '@electric-sql/pglite';
+import type { Drivers } from './drivers.js';
+import { buildAnalytical } from './duckdb/build-analytical.js';
+import { buildSearch } from './sqlite/build-search.js';
 
 export const CUSTOMERS = 20;
 const INVOICES_EACH = 4;
@@ -19,8 +22,11 @@ const SCHEMA = `
   INSERT INTO invoice SELECT i, 1 + i % ${CUSTOMERS}, i * 10 FROM generate_series(1, ${CUSTOMERS * INVOICES_EACH}) i;
   INSERT INTO invoice_line SELECT i, l, 'article ' || l FROM generate_series(1, ${CUSTOMERS * INVOICES_EACH}) i, generate_series(1, 3) l;`;
 
-/** Builds the shop below `directory`: `shop/`, the database, and `artifacts/`, an export a customer and a PDF an invoice. */
-export async function buildShop(directory: string): Promise<void> {
+/**
+ * Builds the shop below `directory`: `shop/`, the database; `artifacts/`, an export a customer and a PDF an invoice; and the
+ * stores whose driver is there.
+ */
+export async function buildShop(directory: string, drivers: Drivers): Promise<void> {
   await mkdir(join(directory, 'shop'), { recursive: true });
   const database = await PGlite.create({ dataDir: join(directory, 'shop', 'data') });
   try {
@@ -28,6 +34,8 @@ export async function buildShop(directory: string): Promise<void> {
   } finally {
     await database.close();
   }
+  if (drivers.duckdb) await buildAnalytical(directory, CUSTOMERS);
+  if (drivers.sqlite) await buildSearch(directory, CUSTOMERS);
   await mkdir(join(directory, 'artifacts', 'invoices'), { recursive: true });
   for (let customer = 1; customer <= CUSTOMERS; customer += 1) {
     const exports = join(directory, 'artifacts', 'customers', String(customer));

@@ -1,4 +1,4 @@
-/** `expunge demo`: one customer of a small shop is deleted from two stores, by a worker that is killed half-way. */
+/** `expunge demo`: one customer of a small shop is deleted from its stores, by a worker that is killed half-way. */
 import { fork } from 'node:child_process';
 import { mkdtemp, readdir, readFile, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -11,6 +11,7 @@ import { ExpungeError, type ErrorOutcome } from '../observe/expunge-error.js';
 import { KEY_FILE_NAMES } from '../keys/write-key-files.js';
 import { writeDemoConfig } from './demo-config.js';
 import { buildShop, CUSTOMERS } from './demo-shop.js';
+import { findDrivers, missingDrivers, storesOf } from './drivers.js';
 import type { WorkerMessage } from './worker-process.js';
 
 export interface DemoOptions {
@@ -47,8 +48,11 @@ const CUSTOMER = '5';
 export async function runDemo({ keep, tell }: DemoOptions): Promise<DemoReport> {
   const directory = await realpath(await mkdtemp(join(tmpdir(), 'expunge-demo-')));
   try {
-    tell(`A shop in ${directory}: ${CUSTOMERS} customers in a database, exports and invoices in a file tree`);
-    const [config] = await Promise.all([writeDemoConfig(directory), buildShop(directory)]);
+    const drivers = findDrivers();
+    tell(`A shop in ${directory}: ${CUSTOMERS} customers in ${storesOf(drivers)}`);
+    for (const line of missingDrivers(drivers)) tell(line);
+    const config = await writeDemoConfig(directory, drivers);
+    await buildShop(directory, drivers);
     const requestId = await submitAndApprove(config, tell);
     const killed = await killHalfWay(config, requestId, tell);
     return await resumeAndVerify({ directory, config, requestId, killed, keep, tell });
@@ -76,7 +80,7 @@ async function submitAndApprove(file: string, tell: DemoOptions['tell']): Promis
   }
 }
 
-/** Kills the worker between the two stores: the database is done, and the files have just begun. */
+/** Kills the worker between two stores: the databases are done, and the files have just begun. */
 async function killHalfWay(file: string, requestId: string, tell: DemoOptions['tell']): Promise<Killed> {
   const script = fileURLToPath(new URL('./worker-process.js', import.meta.url));
   const worker = fork(script, [file, requestId], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });

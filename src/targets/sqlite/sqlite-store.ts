@@ -75,7 +75,13 @@ export class SqliteStore implements Store {
     const before = this.#busy.get(role);
     const running = (async () => {
       await before;
-      return work(await this.#connection(role));
+      try {
+        return await work(await this.#connection(role));
+      } catch (fault) {
+        // The driver keeps a statement that found the file locked, and with it a lock of its own.
+        if (fault instanceof StoreFault && fault.kind === 'unavailable') await this.#end(role);
+        throw fault;
+      }
     })();
     this.#busy.set(
       role,
