@@ -5,18 +5,18 @@ import type { Log } from '../observe/log.js';
 import { block } from '../requests/block.js';
 import { appendEvents } from '../requests/events.js';
 import { release } from '../requests/release.js';
-import { goOn, type GoOnItem, withSaved } from '../requests/go-on.js';
+import { withSaved } from '../requests/go-on.js';
 import type { TransitionResult } from '../requests/move.js';
 import { LeaseLostError } from '../requests/request-error.js';
 import type { Lease, RequestStatus, StageRow } from '../requests/request.js';
 import { type OutcomeToSave, saveOutcomes, type SaveResult } from '../requests/save-outcomes.js';
 import type { Snapshot } from '../requests/snapshot.js';
 import { type StartResult, startStages } from '../requests/start-stages.js';
-import { transition } from '../requests/transition.js';
 import type { Database } from '../storage/database.js';
 import { bisect, bisectStatement } from './bisect.js';
 import { faultOf, sendAgain } from './database-fault.js';
 import type { LeaseKeeper } from './lease-keeper.js';
+import { type Failure, moveOn, type Position } from './move-on.js';
 import { isUnregistered, type RegisteredWorkflows } from './registered-workflows.js';
 import { failureOutcome, type FinishedStage, isNobodysFault, runHandler, type StageToRun } from './run-handler.js';
 import type { Commit } from './workflow.js';
@@ -58,25 +58,6 @@ export interface AdvanceOptions {
   /** Told of a request of an unknown version before ownership of it is given back. */
   readonly onUnregistered?: (requestId: string) => void;
   readonly observer?: RunObserver;
-}
-
-interface Position {
-  readonly lease: Lease;
-  readonly expectedStageId: string | null;
-  readonly calls: number;
-  /** What the database has said under this lease, with the outcome as it was saved; absent where an order may stand. */
-  readonly known?: Snapshot;
-}
-
-type KnownPosition = Position & Required<Pick<Position, 'known'>> & { readonly expectedStageId: string };
-
-function isKnown(position: Position): position is KnownPosition {
-  return position.known !== undefined && position.expectedStageId !== null;
-}
-
-interface Failure {
-  readonly lease: Lease;
-  readonly error: unknown;
 }
 
 type Operation = 'transition' | 'start' | 'progress' | 'save' | 'block';
@@ -128,39 +109,10 @@ class Advance {
   async #transition(): Promise<readonly StageToStart[]> {
     const positions = this.#owned();
     const byId = new Map(positions.map((position) => [position.lease.requestId, position]));
-    const moved = new Map<string, TransitionResult>();
-    await this.#moveAll(positions.filter(isKnown), moved, (part) => {
-      return goOn(this.#options.database, part.map(this.#goOnItem), this.#options.workflows);
-    });
-    const others = positions.filter(({ lease: { requestId } }) => !moved.has(requestId) && !this.#ends.has(requestId));
-    await this.#moveAll(others, moved, (part) => this.#transitionLocked(part));
-    return this.#settle([...moved].map(([id, result]) => ({ position: byId.get(id) as Position, result })));
+    const { results, failed } = await moveOn(positions, this.#options);
+    await this.#block(failed);
+    return this.#settle([...results].map(([id, result]) => ({ position: byId.get(id) as Position, result })));
   }
-
-  /** Adds what became of them to `moved`; a row that cannot be written is blocked, alone. */
-  async #moveAll<P extends Position>(
-    positions: readonly P[],
-    moved: Map<string, TransitionResult>,
-    move: (part: readonly P[]) => Promise<ReadonlyMap<string, TransitionResult>>,
-  ): Promise<void> {
-    const { results, failed } = await bisectStatement(positions, (part) =>
-      this.#options.keeper.writing(leasesOf(part), () => move(part)),
-    );
-    for (const [id, result] of results.flatMap((map) => [...map])) moved.set(id, result);
-    await this.#block(failed.map(({ item, error }) => ({ lease: item.lease, error })));
-  }
-
-  #transitionLocked(part: readonly Position[]): Promise<ReadonlyMap<string, TransitionResult>> {
-    const { database, workflows } = this.#options;
-    const items = part.map(({ lease, expectedStageId, calls }) => {
-      return { requestId: lease.requestId, lease, expectedStageId, begins: calls < this.#options.budget };
-    });
-    return database.transaction((tx) => transition(tx, items, workflows));
-  }
-
-  readonly #goOnItem = ({ lease, expectedStageId, calls, known }: KnownPosition): GoOnItem => {
-    return { lease, stageId: expectedStageId, known, begins: calls < this.#options.budget };
-  };
 
   /** Ends what goes no further now, many at once, and returns the rest. */
   async #settle(moved: readonly Moved[]): Promise<readonly StageToStart[]> {
