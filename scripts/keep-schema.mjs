@@ -62,6 +62,14 @@ const laterRows = new Map([
      INSERT INTO expunge.deletion_batch_omissions (batch_id, position, request_id)
      VALUES ('01900000-0000-7000-8000-000000000008', 3, '01900000-0000-7000-8000-000000000009');`,
   ],
+  [
+    4,
+    `INSERT INTO expunge.deletion_standing_approvals
+            (id, workflow, workflow_version, plans, rows_per_request, drift, requests_per_day, expires_at, proposed_by)
+     VALUES ('01900000-0000-7000-8000-00000000000a', 'erasure', 1, '{"main": {}}', 10, 1, 5, '2999-01-01', 'operator-a');
+     INSERT INTO expunge.deletion_standing_approval_decisions (id, standing_approval_id, decision, decided_by)
+     VALUES ('01900000-0000-7000-8000-00000000000b', '01900000-0000-7000-8000-00000000000a', 'approve', 'operator-b');`,
+  ],
 ]);
 
 const scratch = `expunge_schema_${randomBytes(6).toString('hex')}`;

@@ -8,6 +8,10 @@ export type { BatchProgress, SubmitManyOptions } from './client/submit-batch.js'
 export type { BatchApprovalResult } from './requests/approve-batch.js';
 export type { Identifiers } from './client/deletable-subject.js';
 export type { RevisedErasure, SubmitOptions, SubmittedErasure } from './client/erasures.js';
+export type { StandingApprovals, StandingProposalInput } from './client/standing-approvals.js';
+export type { StandingApproval } from './requests/read-standing-approvals.js';
+export type { RecordedErasure, SubmitLaterOptions } from './client/submit-later.js';
+export type { BorrowedTransaction, KyselyTransaction, SqlTransaction } from './storage/borrowed-transaction.js';
 export type { DeletionRequest, DeletionTarget, TargetStatus } from './client/public-status.js';
 export { ExpungeError, type ErrorOutcome, isExpungeError } from './observe/expunge-error.js';
 export { DELETION_TOMBSTONE_TTL, type DeletionStatus, type StatusAnswer } from './registry/registry.js';

@@ -14,6 +14,10 @@ import { receiptsVerify } from './commands/receipts-verify.js';
 import { revise } from './commands/revise.js';
 import { run } from './commands/run.js';
 import { show } from './commands/show.js';
+import { standingApprovalsApprove } from './commands/standing-approvals-approve.js';
+import { standingApprovalsList } from './commands/standing-approvals-list.js';
+import { standingApprovalsPropose } from './commands/standing-approvals-propose.js';
+import { standingApprovalsRevoke } from './commands/standing-approvals-revoke.js';
 import { status } from './commands/status.js';
 import { submit } from './commands/submit.js';
 import { unblock } from './commands/unblock.js';
@@ -51,6 +55,18 @@ function buildProgram(settle: (exitCode: number) => void): Command {
   };
   add(program, 'Setting up:', demo, init, migrate);
   add(program, 'Deletion requests:', submit, approve, run, worker, list, show);
+  const standing = program
+    .command('standing-approvals')
+    .description('approve, as two people, requests that applications will submit')
+    .helpGroup('Deletion requests:');
+  add(
+    standing,
+    'Commands:',
+    standingApprovalsPropose,
+    standingApprovalsApprove,
+    standingApprovalsRevoke,
+    standingApprovalsList,
+  );
   add(program, 'Orders:', cancel, hold, unblock, revise);
   add(program, 'Evidence:', status);
   const receipts = program.command('receipts').description('export and verify receipts').helpGroup('Evidence:');

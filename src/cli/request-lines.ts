@@ -15,7 +15,7 @@ function standing(request: RequestRow): string {
   }
   switch (request.status) {
     case 'submitted':
-      return request.inventory_digest === null ? 'waits to be counted' : 'waits for approval';
+      return request.inventory_digest === null ? uncounted(request) : 'waits for approval';
     case 'awaiting_approval':
       return 'its new inventory waits for approval';
     case 'approved':
@@ -33,4 +33,9 @@ function standing(request: RequestRow): string {
     case 'cancelled':
       return moment(request.completed_at);
   }
+}
+
+function uncounted({ next_attempt_at, last_error }: RequestRow): string {
+  if (next_attempt_at === null) return 'waits for a worker to count it';
+  return `to be counted from ${moment(next_attempt_at)}${last_error === null ? '' : `: ${last_error}`}`;
 }

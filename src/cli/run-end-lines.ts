@@ -28,6 +28,12 @@ function waitingFor(id: string, { status, until, why }: Extract<RunEnd, { kind: 
       return `failed${because}: expunge run ${id} tries it again${from}.`;
     case 'blocked':
       return `is blocked${because}: repair what is wrong, then expunge unblock ${id} lets it go on.`;
+    case 'submitted':
+      return until === null
+        ? `is counted and waits for approval: review it with expunge show ${id}.`
+        : `could not be counted${because}: expunge run ${id} tries it again${from}.`;
+    case 'approved':
+      return `is counted and approved: expunge run ${id} goes on.`;
     case 'awaiting_approval':
       return `waits for approval of its new inventory${because}: review it with expunge show ${id}.`;
     case 'held':

@@ -23,7 +23,7 @@ import {
 import { sealSubject } from '../workflows/erasure/sealed-subjects.js';
 import type { PartSubject } from './batch-source.js';
 import { TargetUnreachableError } from './erasures.js';
-import { isIdentifierOf } from './subject-as-operator.js';
+import { isIdentifierOf } from '../subject/is-identifier.js';
 
 /** What all members of a batch have in common. */
 export interface MemberTerms {

@@ -22,7 +22,9 @@ import type { StatusAnswer } from '../registry/registry.js';
 import type { ErasureInventory } from '../workflows/erasure/inventory.js';
 import { openDatabase } from './open-database.js';
 import { DeletionRecord } from './record.js';
+import { StandingApprovals } from './standing-approvals.js';
 import { BatchSubmission, type SubmitManyOptions } from './submit-batch.js';
+import { type RecordedErasure, SubmitLater, type SubmitLaterOptions } from './submit-later.js';
 import type { SubjectKeys } from './subject-as-operator.js';
 import { submitUserDeletion, type SubmittedUserDeletion, type UserDeletionInput } from './user-deletions.js';
 
@@ -38,11 +40,14 @@ export class Client {
   readonly requests: DeletionRecord;
   /** What can be done with batches, which `submitMany` makes. */
   readonly batches: Batches;
+  /** Approvals that stand for requests to come. */
+  readonly standingApprovals: StandingApprovals;
   /** What everything that this client runs has counted. */
   readonly counters: Counters;
   readonly #database: Database;
   readonly #targets: OpenTargets;
   readonly #erasures: Erasures;
+  readonly #later: SubmitLater;
   readonly #submission: BatchSubmission;
 
   constructor(config: ResolvedConfig, database: Database, ring: KeyRing | null, log: Log, sliceRows?: number) {
@@ -63,6 +68,8 @@ export class Client {
       mostCopies: config.bounds.batch,
     });
     this.#erasures = new Erasures(config, deps, subjectKeys);
+    this.standingApprovals = new StandingApprovals(deps);
+    this.#later = new SubmitLater(config, database, () => deps.ring);
     this.#submission = new BatchSubmission(config, deps);
   }
 
@@ -77,8 +84,25 @@ export class Client {
    * @throws InvalidSubjectError, ProtectedSubjectError, BoundsExceededError, TargetDeclarationError, TargetUnreachableError,
    *   RequestRefusedError LIVE_REQUEST_EXISTS or IDEMPOTENCY_CONFLICT; nothing was changed then.
    */
-  submit(identifiers: Identifiers, options: SubmitOptions): Promise<SubmittedErasure> {
-    return this.#erasures.submit(identifiers, options);
+  submit(
+    identifiers: Identifiers,
+    options: SubmitOptions & { readonly count?: 'now'; readonly tx?: never },
+  ): Promise<SubmittedErasure>;
+  /**
+   * Records it with `count: 'later'`, for applications: no target is opened, and a client's key file and `targets: {}` are enough.
+   * A worker counts, and the request waits for approval then. With `tx` it is recorded in the application's own transaction,
+   * and exists exactly if that commits. Refusals are answers and no failed statements: the transaction can go on after them.
+   * Beyond READ COMMITTED, PostgreSQL itself fails a submit that meets another one's (40001).
+   * @throws InvalidSubjectError, ProtectedSubjectError, TransactionRequiredError, RequestRefusedError as above.
+   */
+  submit(identifiers: Identifiers, options: SubmitLaterOptions): Promise<RecordedErasure>;
+  submit(
+    identifiers: Identifiers,
+    options: (SubmitOptions & { readonly count?: 'now' }) | SubmitLaterOptions,
+  ): Promise<SubmittedErasure | RecordedErasure> {
+    return options.count === 'later'
+      ? this.#later.submit(identifiers, options)
+      : this.#erasures.submit(identifiers, options);
   }
 
   /**

@@ -1,6 +1,7 @@
 /** What the erasure workflow takes from a configuration. */
 import { Temporal } from 'temporal-polyfill';
 import type { IsoDuration } from '../config/iso-duration.js';
+import { isProtected } from '../config/protected.js';
 import type { ResolvedConfig } from '../config/resolved-config.js';
 import { type ErasureSettings, SLICE_ROWS } from '../workflows/erasure/settings.js';
 
@@ -13,6 +14,8 @@ export function erasureSettings(config: ResolvedConfig, sliceRows: number = SLIC
   return {
     tenant: tenantOf(config),
     targets: config.targets,
+    isProtected: (identifiers) =>
+      isProtected(config, { identifiers: Object.entries(identifiers).map(([name, value]) => ({ name, value })) }),
     bounds: { rows: config.bounds.rows, drift: config.bounds.drift },
     approvalsExpireAfter: config.approvals.expireAfter.iso,
     settleSeconds: seconds(config.settle.after),

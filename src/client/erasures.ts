@@ -37,7 +37,7 @@ import type { StatusAnswer } from '../registry/registry.js';
 import type { JsonObject } from '../storage/json.js';
 import { type Identifiers, readSubject, requireUnprotected, requireWhatTargetsNeed } from './deletable-subject.js';
 import { type DeletionRequest, publicRequest } from './public-status.js';
-import { idempotencyToken } from './idempotency-key.js';
+import { idempotencyConflict, idempotencyToken } from './idempotency-key.js';
 import { recordRefusal } from './refusals.js';
 import { requestIdOf } from './request-id.js';
 import {
@@ -180,7 +180,8 @@ export class Erasures {
     // What it knew of its subject is destroyed.
     if (isEnded(snapshot.request)) throw nothingToRevise(snapshot.request);
     const current = snapshot.inventories.at(-1);
-    if (current === undefined) throw neverApprovable(requestId);
+    if (current === undefined)
+      throw snapshot.request.batch_id === null ? notCounted(requestId) : neverApprovable(requestId);
     const opened = (await openSubjects(database, ring, [requestId])).get(requestId);
     if (opened instanceof Error) throw opened;
     if (opened === undefined) throw unknownRequest(requestId);
@@ -256,7 +257,9 @@ export class Erasures {
   ): Promise<ErasureInventory> {
     const { settings, targets, database } = this.#deps;
     if (targets.inGateOrder.length === 0) {
-      throw new InvalidSubjectError('No target is declared: there is nothing to delete from.');
+      throw new InvalidSubjectError(
+        "No target is declared: there is nothing to count; an application without targets submits with count: 'later', and a worker counts.",
+      );
     }
     const names = targets.inGateOrder.filter((name) => !kept.has(name));
     const answers = (
@@ -279,17 +282,14 @@ export class Erasures {
     // At its end a request may have nothing left that could be compared.
     const known = submitted.subject_reference;
     if (known === null || !known.startsWith('ref1.') || known === reference) return submitted;
-    throw new RequestRefusedError(
-      'IDEMPOTENCY_CONFLICT',
-      `The idempotency key was used for request ${existing}, which is about somebody else: use a new key.`,
-      existing,
-    );
+    throw idempotencyConflict(existing);
   }
 
   async #submitted(id: string): Promise<SubmittedErasure> {
     const snapshot = await readSnapshot(this.#deps.database, id);
     const inventory = snapshot?.inventories.at(-1);
-    if (snapshot === null || inventory === undefined) throw unknownRequest(id);
+    if (snapshot === null) throw unknownRequest(id);
+    if (inventory === undefined) throw notCounted(id);
     const { request } = snapshot;
     return {
       id,
@@ -304,6 +304,14 @@ export class Erasures {
       due_at: request.due_at,
     };
   }
+}
+
+function notCounted(id: string): RequestRefusedError {
+  return new RequestRefusedError(
+    'WRONG_STATUS',
+    `Request ${id} was submitted to be counted later, and no worker has counted it yet: expunge run ${id} does.`,
+    id,
+  );
 }
 
 function isEnded({ status }: RequestRow): boolean {

@@ -2,6 +2,7 @@
 import { createHmac } from 'node:crypto';
 import { canonicalBytes } from '../evidence/canonical-json.js';
 import type { KeyRing } from '../keys/key-ring.js';
+import { RequestRefusedError } from '../requests/request-error.js';
 
 /** Separates these MACs from subject references, which are made with the same key. */
 const DOMAIN = 'expunge/idempotency-key/1';
@@ -13,4 +14,12 @@ export function idempotencyToken(ring: KeyRing, tenant: string, key: string): st
     .update(canonicalBytes([DOMAIN, tenant, key]))
     .digest('base64url');
   return `idem1.${id}.${mac}`;
+}
+
+export function idempotencyConflict(existing: string): RequestRefusedError {
+  return new RequestRefusedError(
+    'IDEMPOTENCY_CONFLICT',
+    `The idempotency key was used for request ${existing}, which is about somebody else: use a new key.`,
+    existing,
+  );
 }

@@ -2,7 +2,7 @@
 import { findExpungeError } from '../observe/expunge-error.js';
 import { appendEvents } from '../requests/events.js';
 import { RequestRefusedError } from '../requests/request-error.js';
-import type { Database } from '../storage/database.js';
+import type { Queries } from '../storage/database.js';
 import { storableText } from '../storage/storable.js';
 
 /** There is nothing to record them at, or nobody who may be named. */
@@ -15,7 +15,7 @@ const UNRECORDED: ReadonlySet<string> = new Set(['UNKNOWN_REQUEST', 'INVALID_OPE
  * @throws what the work throws.
  */
 export async function recordRefusal<T>(
-  database: Database,
+  queries: Queries,
   requestId: string | null,
   actor: string,
   work: () => Promise<T>,
@@ -26,7 +26,7 @@ export async function recordRefusal<T>(
     const refusal = findExpungeError(error);
     if (refusal?.outcome === 'refused' && !UNRECORDED.has(refusal.code)) {
       const about = requestId ?? (refusal instanceof RequestRefusedError ? refusal.requestId : null);
-      await appendEvents(database, [
+      await appendEvents(queries, [
         { request_id: about, event: 'refused', actor: storableText(actor, 200), detail: { code: refusal.code } },
       ]);
     }

@@ -3,12 +3,8 @@ import type { KeyRing } from '../keys/key-ring.js';
 import { isExpungeError } from '../observe/expunge-error.js';
 import { RequestRefusedError } from '../requests/request-error.js';
 import { type IdentifierDeclaration, normaliseIdentifier } from '../subject/identifier.js';
+import { type Identified, isIdentifierOf } from '../subject/is-identifier.js';
 import { parseReference, referencesToWrite, sameReference, subjectReference } from '../subject/reference.js';
-
-/** What is compared of a subject. */
-interface Identified {
-  readonly identifiers: readonly { readonly value: string }[];
-}
 
 /** @throws RequestRefusedError INVALID_OPERATOR where the name is one of the subject's identifiers. */
 export function refuseSubjectAsOperator(name: string, subject: Identified): void {
@@ -22,11 +18,6 @@ export function refuseSubjectAsReason(code: string, subject: Identified): void {
     'INVALID_ORDER',
     'The reason code given is an identifier of the subject, which would stay in the record: give a code such as MAIL_REQUEST.',
   );
-}
-
-export function isIdentifierOf(text: string, { identifiers }: Identified): boolean {
-  const folded = fold(text);
-  return identifiers.some(({ value }) => fold(value) === folded);
 }
 
 /** What a submitted request can be compared with: its reference, which is of the subject's key alone. */
@@ -91,8 +82,4 @@ function isReference(text: string): boolean {
   } catch {
     return false;
   }
-}
-
-function fold(text: string): string {
-  return text.normalize('NFC').trim().toLowerCase();
 }

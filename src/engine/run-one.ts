@@ -1,15 +1,15 @@
 /** An operator's run of one request: a batch of one, with refusals in words (OP-4 to OP-7). */
 import type { Counters } from '../observe/counters.js';
 import type { Log } from '../observe/log.js';
-import { claimOne } from '../requests/claim.js';
+import { type Claimed, claimOne, isUncounted } from '../requests/claim.js';
 import { endDueHold } from '../requests/orders.js';
 import { RequestRefusedError, unknownRequest } from '../requests/request-error.js';
-import type { Lease } from '../requests/request.js';
 import { readSnapshot } from '../requests/snapshot.js';
 import type { Database } from '../storage/database.js';
 import { advance, type RunEnd, type RunObserver } from './advance.js';
 import { sendAgain } from './database-fault.js';
 import { LeaseKeeper } from './lease-keeper.js';
+import { prepare } from './prepare.js';
 import type { RegisteredWorkflows } from './registered-workflows.js';
 
 /** Handler calls that one run makes before it gives the request back (EX-12). */
@@ -29,7 +29,8 @@ export interface RunOptions {
 }
 
 /**
- * Runs a request until it ends, waits, or has used its budget. One that has ended already is left exactly as it is (EX-19).
+ * Runs a request until it ends, waits, or has used its budget; one without an inventory is counted, and waits for approval then.
+ * One that has ended already is left exactly as it is (EX-19).
  * @throws RequestRefusedError where it cannot be claimed or is not this program's; nothing was changed then.
  */
 export async function runOne(requestId: string, options: RunOptions): Promise<RunEnd> {
@@ -44,6 +45,12 @@ export async function runOne(requestId: string, options: RunOptions): Promise<Ru
     if ('kind' in claimed) return claimed;
     const { lease, sentAt } = claimed;
     keeper.keep([lease], sentAt);
+    if (isUncounted(claimed.request)) {
+      const { log, signal, counters } = options;
+      const shared = { database, workflows, keeper, log, signal, ...(counters === undefined ? {} : { counters }) };
+      const counted = await prepare([claimed], shared);
+      return counted.get(requestId) ?? { kind: 'interrupted' };
+    }
     const ends = await advance([lease], {
       database,
       workflows,
@@ -78,13 +85,13 @@ async function look(requestId: string, { database, workflows }: RunOptions): Pro
 }
 
 /** Where another run has finished it in the meantime, this one has nothing to refuse. */
-async function claim(requestId: string, options: RunOptions): Promise<RunEnd | { lease: Lease; sentAt: number }> {
+async function claim(requestId: string, options: RunOptions): Promise<RunEnd | (Claimed & { sentAt: number })> {
   const { database, executorId } = options;
   try {
     return await sendAgain(async () => {
       const sentAt = performance.now();
-      const { lease } = await claimOne(database, requestId, executorId);
-      return { lease, sentAt };
+      const claimed = await claimOne(database, requestId, executorId);
+      return { ...claimed, sentAt };
     });
   } catch (error) {
     if (!(error instanceof RequestRefusedError) || error.code !== 'WRONG_STATUS') throw error;

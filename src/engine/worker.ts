@@ -3,12 +3,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Counters } from '../observe/counters.js';
 import { describeError } from '../observe/describe-error.js';
 import type { Log } from '../observe/log.js';
-import { claimDue, findUnknownWorkflows, type WorkflowName } from '../requests/claim.js';
+import { type Claimed, claimDue, findUnknownWorkflows, type WorkflowName } from '../requests/claim.js';
 import { endDueHolds } from '../requests/orders.js';
 import type { Database } from '../storage/database.js';
 import { advance, type RunEnd, type RunObserver } from './advance.js';
 import { faultOf, sendAgain } from './database-fault.js';
 import { LeaseKeeper } from './lease-keeper.js';
+import { prepare } from './prepare.js';
 import type { RegisteredWorkflows } from './registered-workflows.js';
 
 export interface WorkerOptions {
@@ -110,19 +111,12 @@ class Worker {
 
   /** Claims one batch and takes it as far as it goes. Returns how many it claimed. */
   async #workOnce(): Promise<number> {
-    const { database, workflows, executorId, log, observer, batch, counters } = this.#options;
+    const { database, workflows, log, observer, counters } = this.#options;
     await this.#reportUnknownWorkflows();
     await sendAgain(() => database.transaction(endDueHolds));
-    const sentAt = performance.now();
-    const claimed = await claimDue(database, {
-      owner: executorId,
-      limit: batch ?? REQUESTS_PER_CLAIM,
-      workflows: namesOf(workflows.all.filter(({ runBy }) => runBy === 'worker')),
-      except: [...this.#left],
-    });
-    const leases = claimed.map(({ lease }) => lease);
-    if (leases.length === 0) return 0;
-    this.#keeper.keep(leases, sentAt);
+    const counted = await this.#countOnce();
+    const leases = (await this.#claim('advance')).map(({ lease }) => lease);
+    if (leases.length === 0) return counted;
     const ends = await advance(leases, {
       database,
       workflows,
@@ -136,7 +130,40 @@ class Worker {
       ...(observer === undefined ? {} : { observer }),
     });
     for (const [id, end] of ends) observer?.ended?.(id, end);
-    return leases.length;
+    return leases.length + counted;
+  }
+
+  /** Counts one batch of what was submitted without an inventory (WF-1). Returns how many it claimed. */
+  async #countOnce(): Promise<number> {
+    const { database, workflows, log, observer, counters } = this.#options;
+    const claimed = await this.#claim('count');
+    if (claimed.length === 0) return 0;
+    const ends = await prepare(claimed, {
+      ...{ database, workflows, keeper: this.#keeper, log, signal: this.#stop.signal },
+      ...(counters === undefined ? {} : { counters }),
+    });
+    for (const [id, end] of ends) observer?.ended?.(id, end);
+    return claimed.length;
+  }
+
+  async #claim(which: 'advance' | 'count'): Promise<readonly Claimed[]> {
+    const { database, workflows, executorId, batch } = this.#options;
+    const able = workflows.all.filter(
+      (workflow) => workflow.runBy === 'worker' && (which === 'advance' || workflow.prepare !== undefined),
+    );
+    const sentAt = performance.now();
+    const claimed = await claimDue(database, {
+      owner: executorId,
+      limit: batch ?? REQUESTS_PER_CLAIM,
+      which,
+      workflows: namesOf(able),
+      except: [...this.#left],
+    });
+    this.#keeper.keep(
+      claimed.map(({ lease }) => lease),
+      sentAt,
+    );
+    return claimed;
   }
 
   /** Reported once, and not claimed again by this worker: another program may have its version (EX-27). */

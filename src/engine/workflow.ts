@@ -4,6 +4,7 @@ import type { JsonObject, JsonValue } from '../storage/json.js';
 import type { Decision } from '../requests/decision.js';
 import type { RequestIdentity, RequestRow, StageRow } from '../requests/request.js';
 import type { Ending } from '../requests/move.js';
+import type { Preparation } from '../requests/save-preparations.js';
 import type { StageRecord } from './history.js';
 
 /**
@@ -117,6 +118,13 @@ export interface Workflow {
    * @throws RequestRefusedError PLAN_CHANGED where it would not (WF-6).
    */
   requireRunnable?(request: RequestRow, inventory: JsonObject, stage: string | null): void;
+  /**
+   * Counts requests that were submitted without an inventory, many at once (WF-1): revision 1 of each, what it waits for, or
+   * why it is refused, by request id. It may be asked again after any crash, and saves nothing itself. It may throw: then the
+   * batch is halved until the failing request is alone. Absent where every request has its inventory from the beginning.
+   * @param signal - ends when the process is to stop, or when every lease of this batch is lost.
+   */
+  prepare?(requests: readonly RequestRow[], signal: AbortSignal): Promise<ReadonlyMap<string, Preparation>>;
   /** SQL that commits with terminal transitions. */
   end?(tx: Queries, endings: readonly Ending[]): Promise<void>;
 }

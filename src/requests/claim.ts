@@ -17,18 +17,24 @@ export interface WorkflowName {
 export interface ClaimDue {
   readonly owner: string;
   readonly limit: number;
+  /** Those that are to be advanced, or those that have no inventory yet and are to be counted. Advanced by default. */
+  readonly which?: 'advance' | 'count';
   /** Only these are claimed; requests of any other workflow or version are left alone. */
   readonly workflows: readonly WorkflowName[];
   /** Requests that this worker has found it cannot advance. */
   readonly except: readonly string[];
 }
 
+/** Each is the predicate of a partial index, to the letter. */
+const ADVANCING = sql`r.status IN ('approved', 'running', 'waiting', 'retry_wait')`;
+const UNCOUNTED = sql`r.status = 'submitted' AND r.inventory_digest IS NULL`;
+
 /**
  * Claims what is due and free, oldest first. Rows that another worker is claiming are skipped, so that workers never wait for
  * each other, and nothing that is compared here can grow old in a wait. The deadline is compared with a clock that is read
  * once, before the scan: an index can use that.
  *
- * Everything but the deadline is a filter on the rows that the partial index `claimable_requests` yields in the order of the
+ * Everything but the deadline is a filter on the rows that the partial index `claimable_requests`, or `uncounted_requests`, yields in the order of the
  * claim, so that a claim reads as many rows as it takes. With a join to the workflows in place of `ANY`, the whole backlog
  * was sorted for every claim.
  */
@@ -39,7 +45,7 @@ export async function claimDue(queries: Queries, claim: ClaimDue): Promise<reado
     WITH due AS MATERIALIZED (
       SELECT r.id, r.lease_owner AS taken_over_from
         FROM ${t.requests} r
-       WHERE r.status IN ('approved', 'running', 'waiting', 'retry_wait')
+       WHERE ${claim.which === 'count' ? UNCOUNTED : ADVANCING}
          AND coalesce(r.next_attempt_at, r.created_at) <= (SELECT clock_timestamp())
          AND (r.lease_owner IS NULL OR r.lease_expires_at <= clock_timestamp())
          AND r.workflow || ' ' || r.workflow_version = ANY (
@@ -80,7 +86,7 @@ export async function findUnknownWorkflows(
   const { rows } = await sql<Unclaimed>`
     SELECT r.workflow, r.workflow_version AS version, count(*)::integer AS count
       FROM ${t.requests} r
-     WHERE r.status IN ('approved', 'running', 'waiting', 'retry_wait')
+     WHERE (${ADVANCING} OR ${UNCOUNTED})
        AND r.workflow || ' ' || r.workflow_version <> ALL (
              ARRAY(SELECT jsonb_array_elements_text(${JSON.stringify(known.map(nameOf))}::text::jsonb)))
      GROUP BY r.workflow, r.workflow_version
@@ -115,7 +121,8 @@ export async function claimOne({ db, t }: Queries, id: string, owner: string): P
        WHERE r.id = judged.id
          AND NOT judged.is_leased
          AND (judged.status IN ('approved', 'running')
-              OR judged.status IN ('waiting', 'retry_wait') AND NOT judged.is_early)
+              OR judged.status IN ('waiting', 'retry_wait') AND NOT judged.is_early
+              OR judged.status = 'submitted' AND judged.inventory_digest IS NULL AND NOT judged.is_early)
       RETURNING r.*, judged.lease_owner AS taken_over_from
     ), logged AS (
       INSERT INTO ${t.events} (request_id, event, actor, detail)
@@ -144,7 +151,7 @@ function unclaimable(request: RequestRow & { is_leased: boolean; is_early: boole
       id,
     );
   }
-  if ((status === 'retry_wait' || status === 'waiting') && request.is_early) {
+  if (['retry_wait', 'waiting', 'submitted'].includes(status) && request.is_early) {
     return new RequestRefusedError(
       'NOT_DUE',
       `Request ${id} is in ${status} until ${request.next_attempt_at?.toISOString()}: run it again then.`,
@@ -152,6 +159,11 @@ function unclaimable(request: RequestRow & { is_leased: boolean; is_early: boole
     );
   }
   return new RequestRefusedError('WRONG_STATUS', `Request ${id} is ${status}: ${advice(request)}`, id);
+}
+
+/** Whether a worker has to count it before anybody can approve it (WF-1). */
+export function isUncounted({ status, inventory_digest }: RequestRow): boolean {
+  return status === 'submitted' && inventory_digest === null;
 }
 
 function advice(request: RequestRow): string {

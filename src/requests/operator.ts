@@ -9,10 +9,11 @@ const PRINTABLE = /^[^\p{C}]{1,200}$/u;
  */
 export function operatorName(option: string, value: string): string {
   const name = value.normalize('NFC').trim();
-  if (!PRINTABLE.test(name)) {
+  // What is approved by a standing approval is approved under its name, which is no person's.
+  if (!PRINTABLE.test(name) || fold(name).startsWith('standing-approval:')) {
     throw new RequestRefusedError(
       'INVALID_OPERATOR',
-      `${option} is blank, too long or not printable: give the operator's id, of 1 to 200 characters.`,
+      `${option} is blank, too long, not printable, or the name of a standing approval: give the operator's id, of 1 to 200 characters.`,
     );
   }
   return name;

@@ -145,12 +145,14 @@ export async function unblock(tx: Queries, order: Order): Promise<OrderResult> {
       order.requestId,
     );
   }
-  // Refused when it was submitted (WF-8): it was never counted, so that nobody has approved or could approve anything of it.
-  if (snapshot.request.inventory_digest === null) {
+  // Refused when its batch was submitted (WF-8): it is never counted, so that nobody could approve anything of it.
+  if (snapshot.request.inventory_digest === null && snapshot.request.batch_id !== null) {
     throw neverApprovable(order.requestId);
   }
   await insertOrder(tx, 'unblock', order, null);
-  const next: RequestStatus = snapshot.stages.length > 0 ? 'running' : 'approved';
+  // One that its worker was to count is counted again (WF-1).
+  const uncounted = snapshot.request.inventory_digest === null;
+  const next: RequestStatus = snapshot.stages.length > 0 ? 'running' : uncounted ? 'submitted' : 'approved';
   // A request can be blocked by its worker while a hold waits for that worker: the hold is what it goes back to.
   const isHeld = snapshot.request.standing_order === 'hold';
   const status: RequestStatus = isHeld ? 'held' : next;

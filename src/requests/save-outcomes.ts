@@ -160,6 +160,6 @@ function columnsOf(outcome: SavedOutcome) {
 }
 
 /** Infinity and NaN are no JSON, and a request that waits until never would be claimed at once. */
-function usableDelay(seconds: number): number {
+export function usableDelay(seconds: number): number {
   return Number.isFinite(seconds) ? Math.max(SHORTEST_DELAY_SECONDS, seconds) : LONGEST_RETRY_SECONDS;
 }

@@ -6,7 +6,7 @@ import type { JsonValue } from './json.js';
 export type AnyKysely = Kysely<Record<string, never>>;
 
 /** The product's tables, qualified and quoted, for use inside `sql` templates. */
-export type TableNames = Readonly<Record<TableKey, RawBuilder<unknown>>>;
+export type TableNames = Readonly<Record<TableKey | keyof typeof FUNCTIONS, RawBuilder<unknown>>>;
 
 export const TABLES = {
   requests: 'entity_deletion_requests',
@@ -20,12 +20,19 @@ export const TABLES = {
   tombstones: 'deletion_tombstones',
   batches: 'deletion_batches',
   omissions: 'deletion_batch_omissions',
+  standing: 'deletion_standing_approvals',
+  standingDecisions: 'deletion_standing_approval_decisions',
 } as const;
+
+/** Functions, which are qualified as tables are. */
+const FUNCTIONS = { applyStandingApprovals: 'apply_standing_approvals' } as const;
 
 export type TableKey = keyof typeof TABLES;
 
 export function tableNames(schema: string): TableNames {
-  const qualified = Object.entries(TABLES).map(([key, table]) => [key, sql.id(schema, table)] as const);
+  const qualified = Object.entries({ ...TABLES, ...FUNCTIONS }).map(
+    ([key, table]) => [key, sql.id(schema, table)] as const,
+  );
   return Object.freeze(Object.fromEntries(qualified)) as TableNames;
 }
 

@@ -57,3 +57,15 @@ export class BigintRangeError extends ExpungeError {
     super('A bigint of the database lies beyond 2^53 and was not rounded: find out what wrote it.');
   }
 }
+
+/** What was given as a transaction is none: a pool, a database, or a connection that nobody told to begin. */
+export class TransactionRequiredError extends ExpungeError {
+  readonly code = 'TRANSACTION_REQUIRED';
+  readonly outcome: ErrorOutcome = 'refused';
+
+  constructor() {
+    super(
+      'The tx given is no open transaction: begin one and give its client, as with BEGIN on a PoolClient, or transaction().execute of Kysely.',
+    );
+  }
+}

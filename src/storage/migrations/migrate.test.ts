@@ -64,7 +64,7 @@ describeOnBoth('migrate', (database) => {
       expect(await migrate(own)).toEqual({ applied: [] });
       expect(await contents(own)).toEqual(before);
       await requireCurrentSchema(own);
-      for (const table of Object.values(own.t)) await sql`SELECT FROM ${table}`.execute(own.db);
+      for (const table of Object.values(TABLES)) await sql`SELECT FROM ${sql.id(schema, table)}`.execute(own.db);
     },
   );
 

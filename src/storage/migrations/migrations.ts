@@ -10,7 +10,7 @@ export interface Migration {
   readonly text: string;
 }
 
-const files = ['0001-requests', '0002-registry', '0003-batches'] as const;
+const files = ['0001-requests', '0002-registry', '0003-batches', '0004-standing-approvals'] as const;
 
 let loaded: readonly Migration[] | undefined;
 

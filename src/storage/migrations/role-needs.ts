@@ -29,6 +29,8 @@ const READ_RECORD = [
   'events',
   'batches',
   'omissions',
+  'standing',
+  'standingDecisions',
 ] as const;
 
 const grants = {
@@ -52,6 +54,11 @@ const grants = {
     { privilege: 'UPDATE', on: ['requests', 'stages', 'orders', 'tombstones', 'sealed'] },
     { privilege: 'DELETE', on: ['sealed'] },
   ],
+  // People who propose, approve and revoke standing approvals: nobody else writes them.
+  expunge_approver: [
+    { privilege: 'SELECT', on: READ_RECORD },
+    { privilege: 'INSERT', on: ['standing', 'standingDecisions', 'events'] },
+  ],
 } as const satisfies Readonly<Record<string, readonly Grant[]>>;
 
 export type RoleName = keyof typeof grants;
@@ -74,6 +81,7 @@ export function needsOf(role: RoleName, database: string, schema: string): reado
         columns,
       ),
     ),
+    ...(role === 'expunge_worker' ? [execute(role, schema, 'apply_standing_approvals(uuid[])')] : []),
     searchPath(role, database, schema),
   ];
 }
@@ -89,6 +97,14 @@ function usage(role: RoleName, schema: string): Need {
   return {
     statement: `GRANT USAGE ON SCHEMA ${quote(schema)} TO ${role}`,
     met: sql`has_schema_privilege(${role}::text, ${schema}::text, 'USAGE')`,
+  };
+}
+
+/** Of a function that does for the role what the role itself may not. */
+function execute(role: RoleName, schema: string, name: string): Need {
+  return {
+    statement: `GRANT EXECUTE ON FUNCTION ${quote(schema)}.${name} TO ${role}`,
+    met: sql`has_function_privilege(${role}::text, quote_ident(${schema}::text) || '.' || ${name}::text, 'EXECUTE')`,
   };
 }
 

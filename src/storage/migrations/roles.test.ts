@@ -8,7 +8,7 @@ import { openPostgres } from '../postgres/postgres-database.js';
 import { migrate } from './migrate.js';
 import { ensureRoles } from './roles.js';
 
-const roles = ['expunge_guard', 'expunge_client', 'expunge_worker'];
+const roles = ['expunge_guard', 'expunge_client', 'expunge_worker', 'expunge_approver'];
 
 /** Runs `work` as `user` on the database at `url`. */
 async function as<T>(

@@ -6,6 +6,8 @@ export interface ErasureSettings {
   readonly tenant: string;
   /** In the order in which they are declared. */
   readonly targets: Readonly<Record<string, TargetDeclaration>>;
+  /** Whether one of these identifiers, by name, is of somebody who is never deleted (WF-9). */
+  readonly isProtected: (identifiers: Readonly<Record<string, string>>) => boolean;
   readonly bounds: { readonly rows: number; readonly drift: number };
   /** How old an approval may be when the gate begins; ISO 8601. */
   readonly approvalsExpireAfter: string;

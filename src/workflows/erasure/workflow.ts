@@ -5,6 +5,7 @@ import { eraseHandler } from './erase.js';
 import { gateHandler } from './gate.js';
 import { digestOf, readInventory, requireSamePlan, WORKFLOW, WORKFLOW_VERSION } from './inventory.js';
 import { erasurePolicy } from './policy.js';
+import { prepareErasures } from './prepare.js';
 import { revokeHandler } from './revoke.js';
 import { endErasures, sealHandler } from './seal.js';
 import { settleHandler } from './settle.js';
@@ -24,6 +25,7 @@ export function erasure(deps: ErasureDependencies): Workflow {
       seal: sealHandler(deps),
       ungate: ungateHandler(deps),
     },
+    prepare: prepareErasures(deps),
     visits: new Set(['revoke', 'erase', 'settle']),
     digest: (request, inventory) => digestOf(inventory, request.id),
     // To undo the gate takes no plan: a plan that has changed may be why it is undone.
