@@ -1,5 +1,6 @@
 /** Expunge's worker on a backlog, or one request at a time. */
 import { sql } from 'kysely';
+import { keepHeapSmall } from '../../dist/cli/heap.js';
 import { work } from '../../dist/engine/worker.js';
 import { runOne } from '../../dist/engine/run-one.js';
 import { RegisteredWorkflows } from '../../dist/engine/registered-workflows.js';
@@ -13,6 +14,9 @@ import { plantFinished, requireAllDone, submitApproved } from './record.mjs';
 const workflows = new RegisteredWorkflows([noOp]);
 const log = createLog();
 const signal = new AbortController().signal;
+
+// As the command does.
+keepHeapSmall();
 
 await contestant({
   async prepare({ url, requests, finished }) {

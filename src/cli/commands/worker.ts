@@ -3,6 +3,7 @@ import { describeError } from '../../observe/describe-error.js';
 import { executorId, wholeNumber } from '../arguments.js';
 import { type CommandSpec, optional } from '../command.js';
 import { EXIT } from '../exit-codes.js';
+import { keepHeapSmall } from '../heap.js';
 import { listenForSignals } from '../interruption.js';
 import { observe } from '../progress.js';
 import { withSession } from '../session.js';
@@ -32,6 +33,7 @@ export const worker: CommandSpec<Options> = {
   ],
   examples: ['worker', 'worker --once --concurrency 4'],
   async run(_args, options, { output, place }) {
+    keepHeapSmall();
     const executor = executorId(options.executorId);
     const concurrency = wholeNumber('--concurrency', options.concurrency, 1, 64);
     const batch = wholeNumber('--batch', options.batch, 1, 10_000);
