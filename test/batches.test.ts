@@ -239,6 +239,22 @@ describeWithPostgres('a batch', () => {
     expect(await large.batches.approve(approval)).toMatchObject({ approved: 6 });
   });
 
+  test('OP-9: is cancelled as a whole, but for those that have ended, and can then be submitted anew', async () => {
+    const { client } = desk();
+    const batch = await client.submitMany(people(450, 455), FIRST);
+    await client.batches.approve({ batchId: batch.id, approvedBy: 'ben', digest: batch.digest ?? '' });
+    const [first] = await office.own<{ id: string }>(
+      `SELECT id FROM entity_deletion_requests WHERE batch_id = '${batch.id}' AND status = 'approved' ORDER BY batch_position`,
+    );
+    await client.requests.run(first?.id ?? '', { executorId: 'w', signal: new AbortController().signal });
+    const order = { batchId: batch.id, by: 'cara', reason: 'the wrong list' };
+    expect(await client.batches.cancel(order)).toEqual({ batch_id: batch.id, cancelled: 5, past_return: 0 });
+    expect((await client.batches.show(batch.id)).statuses).toEqual({ completed: 1, cancelled: 5 });
+    expect(await client.batches.cancel(order)).toMatchObject({ cancelled: 0 });
+    expect(await codeOf(client.batches.cancel({ ...order, batchId: first?.id ?? '' }))).toBe('UNKNOWN_REQUEST');
+    expect((await client.submitMany(people(451, 453), { ...FIRST, idempotencyKey: 'again' })).left_out).toBe(0);
+  });
+
   test('takes as many statements to submit and to approve for a hundred as for ten', async () => {
     const { client, statements } = desk();
     const counts = [];

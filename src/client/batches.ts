@@ -3,7 +3,8 @@ import type { RegisteredWorkflows } from '../engine/registered-workflows.js';
 import { approveBatch, type BatchApprovalResult } from '../requests/approve-batch.js';
 import { readBatch, unknownBatch } from '../requests/batch.js';
 import { operatorName } from '../requests/operator.js';
-import { type BatchStanding, readStanding } from '../requests/read-batches.js';
+import { RequestRefusedError } from '../requests/request-error.js';
+import { type BatchStanding, readLiveMembers, readStanding } from '../requests/read-batches.js';
 import type { BatchRow } from '../requests/batch.js';
 import type { Database } from '../storage/database.js';
 import { recordRefusal } from './refusals.js';
@@ -15,7 +16,23 @@ export type ShownBatch = BatchRow & BatchStanding;
 
 const TOLD_MEMBERS = 1_000;
 
+type Counts = Pick<BatchCancelResult, 'cancelled' | 'past_return'>;
+
+/** What a cancel did to the members that had not ended. */
+export interface BatchCancelResult {
+  readonly batch_id: string;
+  /** Cancelled, or to be cancelled by the worker that owns them. */
+  readonly cancelled: number;
+  /** Something of them is deleted already: they will be finished. */
+  readonly past_return: number;
+}
+
+/** Cancels that are under way at once. */
+const CANCELS_AT_ONCE = 8;
+
 export interface BatchRules {
+  /** Cancels one request. @throws RequestRefusedError */
+  readonly cancelOne: (order: { requestId: string; by: string; reason: string }) => Promise<unknown>;
   readonly registered: RegisteredWorkflows;
   /** Null where no key ring is configured. */
   readonly subjectKeys: SubjectKeys | null;
@@ -40,6 +57,40 @@ export class Batches {
   /** @throws RequestRefusedError UNKNOWN_REQUEST */
   async show(batchId: string): Promise<ShownBatch> {
     return describeBatch(this.#database, requestIdOf(batchId));
+  }
+
+  /**
+   * Gives up every member that has not ended, one after the other; those past their point of no return are finished. Repeated
+   * after an interruption, it goes on.
+   * @throws RequestRefusedError UNKNOWN_REQUEST, or what an order of this operator is refused for.
+   */
+  async cancel(input: { batchId: string; by: string; reason: string }): Promise<BatchCancelResult> {
+    const batchId = requestIdOf(input.batchId);
+    if ((await readBatch(this.#database, batchId)) === null) throw unknownBatch(batchId);
+    const counts = { cancelled: 0, past_return: 0 };
+    for await (const ids of readLiveMembers(this.#database, batchId)) {
+      for (let first = 0; first < ids.length; first += CANCELS_AT_ONCE) {
+        const some = ids.slice(first, first + CANCELS_AT_ONCE);
+        for (const word of await Promise.all(some.map((requestId) => this.#cancelOne({ ...input, requestId })))) {
+          if (word !== null) counts[word] += 1;
+        }
+      }
+    }
+    return { batch_id: batchId, ...counts };
+  }
+
+  /** Null where it ended, or somebody else cancelled it, in the meantime. */
+  async #cancelOne(order: { requestId: string; by: string; reason: string }): Promise<keyof Counts | null> {
+    try {
+      const { requestId, by, reason } = order;
+      await this.#rules.cancelOne({ requestId, by, reason });
+      return 'cancelled';
+    } catch (error) {
+      if (!(error instanceof RequestRefusedError)) throw error;
+      if (error.code === 'POINT_OF_NO_RETURN') return 'past_return';
+      if (error.code === 'WRONG_STATUS' || error.code === 'ORDER_STANDS') return null;
+      throw error;
+    }
   }
 
   /**

@@ -63,6 +63,7 @@ export class Client {
     };
     this.requests = new DeletionRecord(database, log, workflows, checks, this.counters);
     this.batches = new Batches(database, {
+      cancelOne: (order) => this.requests.cancel(order),
       registered: new RegisteredWorkflows(workflows),
       subjectKeys,
       mostCopies: config.bounds.batch,

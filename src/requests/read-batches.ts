@@ -38,6 +38,22 @@ export async function* readFirstInventories(
   }
 }
 
+/** The members that have not ended, a bounded number at a time, in the order of their positions. */
+export async function* readLiveMembers({ db, t }: Queries, batchId: string): AsyncGenerator<readonly string[]> {
+  for (let after = 0; ;) {
+    const { rows } = await sql<{ id: string; position: number }>`
+      SELECT id, batch_position AS position FROM ${t.requests}
+       WHERE batch_id = ${batchId}::uuid AND batch_position > ${after}::integer
+         AND status NOT IN ('completed', 'cancelled')
+       ORDER BY batch_position
+       LIMIT ${PAGE}::integer`.execute(db);
+    if (rows.length > 0) yield rows.map(({ id }) => id);
+    const last = rows.at(-1);
+    if (last === undefined || rows.length < PAGE) return;
+    after = last.position;
+  }
+}
+
 /** How the members of a batch stand. */
 export interface BatchStanding {
   readonly statuses: Readonly<Partial<Record<RequestStatus, number>>>;
