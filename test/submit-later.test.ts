@@ -54,8 +54,9 @@ describeWithPostgres('a request that an application submits', () => {
   }
   const subject = (customer: number) => ({ customerId: String(customer) });
   const stateOf = async (id: string) => (await worker.client.requests.show(id)).request;
+  /** In one loop: of two, each may claim a part of what is due. */
   const workOnce = (desk: Desk = worker, executorId = 'worker-1') =>
-    desk.client.requests.work({ executorId, signal: new AbortController().signal, once: true });
+    desk.client.requests.work({ executorId, signal: new AbortController().signal, once: true, concurrency: 1 });
   const exists = async (id: string) =>
     (await office.own('SELECT FROM entity_deletion_requests WHERE id = $1', [id])).length === 1;
 
@@ -134,9 +135,31 @@ describeWithPostgres('a request that an application submits', () => {
       const again = await pglite.transaction((tx) => app.submit(subject(104), { ...later, tx, idempotencyKey: 'k' }));
       expect(again).toEqual(first);
       expect(await count()).toBe(1);
-      // The same function runs where there are no roles; without a policy it approves nothing.
-      const applied = await pglite.query('SELECT * FROM expunge.apply_standing_approvals(ARRAY[$1::uuid])', [first.id]);
-      expect(applied.rows).toEqual([]);
+      // The same function decides where there are no roles: with one signature nothing, with two what they cover.
+      const standing = '01993c1e-7c2a-7b1e-9d3f-2a4b5c6d7e8f';
+      const target = { name: 'main', plan_digest: 'p', places: [{ place: 'visit', action: 'delete', count: 3 }] };
+      await pglite.query(
+        `INSERT INTO expunge.entity_deletion_inventories (request_id, revision, inventory, inventory_digest)
+         VALUES ($1, 1, $2, repeat('a', 64))`,
+        [first.id, JSON.stringify({ targets: [target], bounds: { drift: 1 } })],
+      );
+      await pglite.exec(`UPDATE expunge.entity_deletion_requests SET inventory_digest = repeat('a', 64);
+        INSERT INTO expunge.deletion_standing_approvals (id, workflow, workflow_version, plans, rows_per_request, drift,
+               requests_per_day, expires_at, proposed_by)
+        VALUES ('${standing}', 'erasure', 1, '{"main": {"plan_digest": "p", "places": {"visit": "delete"}}}', 3, 1, 1,
+                clock_timestamp() + interval '1 h', 'zoe')`);
+      const signs = (name: string) =>
+        pglite.query(
+          `INSERT INTO expunge.deletion_standing_approval_decisions (id, standing_approval_id, decision, decided_by)
+           VALUES (gen_random_uuid(), $1, 'approve', $2)`,
+          [standing, name],
+        );
+      const applied = async () =>
+        (await pglite.query('SELECT * FROM expunge.apply_standing_approvals(ARRAY[$1::uuid])', [first.id])).rows;
+      await signs('zoe');
+      expect(await applied()).toEqual([]);
+      await signs('yan');
+      expect(await applied()).toEqual([{ request_id: first.id, standing_approval_id: standing }]);
       // @ts-expect-error -- the database is no transaction
       expect(await codeOf(app.submit(subject(105), { ...later, tx: pglite }))).toBe('TRANSACTION_REQUIRED');
     } finally {
