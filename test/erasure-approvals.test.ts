@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { verifyReceipts } from '../src/evidence/verify-receipts.js';
 import { decodeReceipts } from './support/chinook-deletion.js';
 import { codeOf, openOffice, operational, visits, type Desk, type Office } from './support/erasure-office.js';
-import { startFaultyProxy } from './support/faulty-proxy.js';
+import { startPostgresProxy } from './support/postgres-proxy.js';
 import { describeWithPostgres } from './support/postgres.js';
 import { makeDue } from './support/record.js';
 
@@ -96,7 +96,7 @@ describeWithPostgres('what was approved', () => {
   });
 
   test('WF-7, WF-29: a target that was down in the gate is compared at its first visit, and asked for when the others are done', async () => {
-    const proxy = await startFaultyProxy(office.url, () => false);
+    const proxy = await startPostgresProxy(office.url);
     try {
       const desk = office.desk({
         bounds,

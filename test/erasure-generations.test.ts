@@ -10,9 +10,8 @@ import { postgres } from '../src/targets/postgres/index.js';
 import type { TargetDeclaration } from '../src/targets/target.js';
 import { openSubjects } from '../src/workflows/erasure/sealed-subjects.js';
 import { decodeReceipts } from './support/chinook-deletion.js';
-import { startCountingProxy } from './support/counting-proxy.js';
 import { openOffice, operational, visits, type Desk, type Office } from './support/erasure-office.js';
-import { startFaultyProxy } from './support/faulty-proxy.js';
+import { startPostgresProxy } from './support/postgres-proxy.js';
 import { describeWithPostgres } from './support/postgres.js';
 import { makeDue } from './support/record.js';
 import { shopTables } from './support/small-shop.js';
@@ -206,8 +205,8 @@ describeWithPostgres('after the gate', () => {
   });
 
   test('WF-18: a complete target is not looked at again: by retries, drift, revisions, or in settle', async () => {
-    const counted = await startCountingProxy(office.url);
-    const proxy = await startFaultyProxy(office.url, () => false);
+    const counted = await startPostgresProxy(office.url);
+    const proxy = await startPostgresProxy(office.url);
     try {
       const desk = office.desk({
         bounds: { drift: 2 },
@@ -217,7 +216,7 @@ describeWithPostgres('after the gate', () => {
       await desk.run(id, 1);
       proxy.set('down');
       expect(await desk.run(id)).toMatchObject({ status: 'waiting' });
-      expect(counted.statements.some((text) => text.includes('DELETE FROM'))).toBe(true);
+      expect(counted.statements.some(({ text }) => text.includes('DELETE FROM'))).toBe(true);
 
       counted.statements.length = 0;
       const retry = async (): Promise<unknown> => {

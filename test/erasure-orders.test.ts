@@ -4,7 +4,7 @@ import { generateKeyFiles } from '../src/keys/generate-key-files.js';
 import { parseKeyRing } from '../src/keys/key-ring.js';
 import type { TargetDeclaration } from '../src/targets/target.js';
 import { codeOf, openOffice, operational, visits, type Desk, type Office } from './support/erasure-office.js';
-import { startFaultyProxy } from './support/faulty-proxy.js';
+import { startPostgresProxy } from './support/postgres-proxy.js';
 import { describeWithPostgres } from './support/postgres.js';
 import { postgres } from '../src/targets/postgres/index.js';
 
@@ -117,7 +117,7 @@ describeWithPostgres('orders about an erasure', () => {
   );
 
   test('OP-9: after the first erase intent a cancel is refused, also where nothing could be deleted yet', async () => {
-    const proxy = await startFaultyProxy(office.url, () => false);
+    const proxy = await startPostgresProxy(office.url);
     try {
       const plain = operational(proxy.url);
       const desk = office.desk({

@@ -7,7 +7,7 @@ import { isExpungeError } from '../src/observe/expunge-error.js';
 import { files } from '../src/targets/files/index.js';
 import { postgres } from '../src/targets/postgres/index.js';
 import { decodeReceipts } from './support/chinook-deletion.js';
-import { startFaultyProxy } from './support/faulty-proxy.js';
+import { startPostgresProxy } from './support/postgres-proxy.js';
 import { fileTree } from './support/file-tree.js';
 import { describeWithPostgres } from './support/postgres.js';
 import { openSmallShop, rowsOfOne, shopTables, type SmallShop } from './support/small-shop.js';
@@ -177,7 +177,7 @@ describeWithPostgres('an erasure', () => {
   });
 
   test('WF-13, WF-17: of a target that is down in the gate, what others need is sealed before its sessions end', async () => {
-    const proxy = await startFaultyProxy(shop.url, () => false);
+    const proxy = await startPostgresProxy(shop.url);
     const tree = await fileTree(['sessions']);
     const [session] = await shop.query<{ token: string }>('SELECT token FROM session WHERE customer_id = 7');
     await tree.write(`sessions/${session?.token}.log`, 'seen');

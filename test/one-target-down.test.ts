@@ -1,7 +1,7 @@
 /** One target down, at each position, from the start and after the gate: the other completes first, and it finishes by itself. */
 import { rename } from 'node:fs/promises';
 import { afterEach, expect, test, vi } from 'vitest';
-import { type FaultyProxy, type ProxyFault, startFaultyProxy } from './support/faulty-proxy.js';
+import { type PostgresProxy, type ProxyFault, startPostgresProxy } from './support/postgres-proxy.js';
 import { describeWithPostgres } from './support/postgres.js';
 import { makeDue } from './support/record.js';
 import { openTwoStores, type TwoStores, type TwoStoresOptions } from './support/two-stores.js';
@@ -12,14 +12,14 @@ type Name = 'operational' | 'artifacts';
 
 describeWithPostgres('WF-29: one target down', () => {
   let stores: TwoStores;
-  let proxy: FaultyProxy;
+  let proxy: PostgresProxy;
   let id: string;
 
   async function open(options: TwoStoresOptions): Promise<void> {
     stores = await openTwoStores({
       ...options,
       shopUrl: async (direct) => {
-        proxy = await startFaultyProxy(direct, () => true);
+        proxy = await startPostgresProxy(direct);
         return proxy.url;
       },
     });

@@ -171,7 +171,29 @@ function suite(open: () => Promise<TestRecord>): void {
       return completeAll(runs, context);
     };
     const { ids } = await run({ handlers: { knead } }, 4, { ids: (all) => (bad = all[1] as string) });
-    for (const id of ids) expect((await snapshotOf(id)).request.status).toBe(id === bad ? 'retry_wait' : 'completed');
+    for (const id of ids) expect((await snapshotOf(id)).request.status).toBe(id === bad ? 'waiting' : 'completed');
+    // Waiting is not failing.
+    expect((await snapshotOf(bad)).request).toMatchObject({ retry_count: 0, last_error: null });
+  });
+
+  test('WF-28: a handler that loses a connection to Expunge’s own database goes on, and nothing has failed', async () => {
+    const seen: unknown[] = [];
+    const knead: Handler = async (runs, context) => {
+      seen.push(runs.map(({ stage }) => stage.metadata_json.intent));
+      if (seen.length > 1) return completeAll(runs, context);
+      await context.save(new Map(runs.map(({ request }) => [request.id, { intent: 'counted' }])));
+      throw new DatabaseUnavailableError('a connection was lost');
+    };
+    const { ids } = await run({ handlers: { knead } }, 2);
+    expect(seen).toEqual([
+      [undefined, undefined],
+      ['counted', 'counted'],
+    ]);
+    for (const id of ids) {
+      const { request, stages } = await snapshotOf(id);
+      expect(request.status).toBe('completed');
+      expect(stages[0]).toMatchObject({ last_error: null, attempts: 1 });
+    }
   });
 
   test('text and JSON with NUL and lone surrogates are made storable, and stop nobody', async () => {

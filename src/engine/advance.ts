@@ -18,7 +18,7 @@ import { faultOf, sendAgain } from './database-fault.js';
 import type { LeaseKeeper } from './lease-keeper.js';
 import { type Failure, moveOn, type Position } from './move-on.js';
 import { isUnregistered, type RegisteredWorkflows } from './registered-workflows.js';
-import { failureOutcome, type FinishedStage, isNobodysFault, runHandler, type StageToRun } from './run-handler.js';
+import { failureOutcome, type FinishedStage, isNobodysFault, runHandlerAgain, type StageToRun } from './run-handler.js';
 import type { Commit } from './workflow.js';
 
 /** How the work on one request ended. Ownership has been given back, unless it was lost. */
@@ -191,7 +191,7 @@ class Advance {
     const workflow = workflows.of((group[0] as StageToRun).snapshot.request);
     const { results, failed } = await bisect(
       group,
-      (part) => runHandler(part, workflow, this.#options),
+      (part) => runHandlerAgain(part, workflow, this.#options),
       (error) => isNobodysFault(error, database),
     );
     for (const answer of results) {

@@ -9,7 +9,7 @@ import { type Progress, type ProgressResult, saveProgress } from '../requests/sa
 import type { Snapshot } from '../requests/snapshot.js';
 import type { Database } from '../storage/database.js';
 import { storableText } from '../storage/storable.js';
-import { sendAgain } from './database-fault.js';
+import { faultOf, sendAgain } from './database-fault.js';
 import { HandlerScope } from './handler-scope.js';
 import { rebuildHistory } from './history.js';
 import type { LeaseKeeper } from './lease-keeper.js';
@@ -97,6 +97,25 @@ async function callHandler(
     return answer.commit === undefined ? sorted : { ...sorted, commit: answer.commit };
   } finally {
     scope.close();
+  }
+}
+
+/**
+ * The same, and once more where the handler lost a connection to the database that is there again: what it has saved counts,
+ * and it may run twice (EX-24). One connection that breaks is nobody's failure, whichever statement it was for.
+ * @throws what the handler throws; DatabaseUnavailableError where Expunge's own database is away.
+ */
+export async function runHandlerAgain(
+  group: readonly StageToRun[],
+  workflow: Workflow,
+  environment: HandlerEnvironment,
+): Promise<HandlerResult> {
+  try {
+    return await runHandler(group, workflow, environment);
+  } catch (error) {
+    if (faultOf(error) === 'rows') throw error;
+    await reach(environment.database);
+    return await runHandler(group, workflow, environment);
   }
 }
 
@@ -214,11 +233,20 @@ function asSaved(workflow: Workflow, stage: StageRow, outcome: Outcome): SavedOu
   }
 }
 
-/** What is saved when a handler threw for a request alone. */
+/** How long a request waits whose handler found a database away that is not Expunge's own, in seconds. */
+const AWAY_SECONDS = 5;
+
+/** What is saved when a handler threw for a request alone. A database that is away is waited for: that is no failure. */
 export function failureOutcome(workflow: Workflow, stage: StageRow, error: unknown): SavedOutcome {
   const { code, message } = describeError(error);
   const text = message.includes(code) ? message : `${code}: ${message}`;
-  return asSaved(workflow, stage, { kind: 'failed', error: text, retryable: true });
+  return asSaved(
+    workflow,
+    stage,
+    faultOf(error) === 'rows'
+      ? { kind: 'failed', error: text, retryable: true }
+      : { kind: 'postponed', why: text, delaySeconds: AWAY_SECONDS },
+  );
 }
 
 function forgotten(stage: string): Outcome {

@@ -1,7 +1,7 @@
 /** Many erasures in one worker's batch, and how many statements they took on either side. */
 import type { Office, Desk } from './erasure-office.js';
 import { operational } from './erasure-office.js';
-import { startCountingProxy } from './counting-proxy.js';
+import { startPostgresProxy } from './postgres-proxy.js';
 
 export interface Counted {
   /** On Expunge's own database. */
@@ -26,7 +26,7 @@ export async function addCustomers(office: Office, first: number, last: number):
 /** Erases customers `first` to `last` in one batch of one worker. */
 export async function eraseBatch(office: Office, first: number, last: number): Promise<Counted> {
   await addCustomers(office, first, last);
-  const proxy = await startCountingProxy(office.url);
+  const proxy = await startPostgresProxy(office.url);
   try {
     // The plan names the server, so that what is approved through the proxy is run through it.
     const desk = office.desk({ targets: { operational: operational(proxy.url) } });

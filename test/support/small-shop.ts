@@ -10,7 +10,7 @@ import { postgres, type Tables } from '../../src/targets/postgres/index.js';
 import type { TargetDeclaration } from '../../src/targets/target.js';
 import { createTestDatabase } from './postgres.js';
 
-/** Customers 1 to 9, each with a session, two invoices of three lines each, and two visits with two searches each. */
+/** Each customer has a session, two invoices of three lines each, and two visits with two searches each. */
 const schema = `
   CREATE TABLE customer (customer_id int PRIMARY KEY, name text NOT NULL, email text NOT NULL UNIQUE);
   CREATE TABLE session (token text PRIMARY KEY, customer_id int NOT NULL REFERENCES customer);
@@ -23,13 +23,17 @@ const schema = `
   CREATE TABLE visit (no int PRIMARY KEY, customer_id int NOT NULL);
   CREATE INDEX ON visit (customer_id);
   CREATE TABLE search_log (id int PRIMARY KEY, visit_no int NOT NULL, words text NOT NULL);
-  CREATE INDEX ON search_log (visit_no);
-  INSERT INTO customer SELECT i, 'Name ' || i, 'person' || i || '@example.com' FROM generate_series(1, 9) i;
-  INSERT INTO session SELECT md5(i::text), i FROM generate_series(1, 9) i;
-  INSERT INTO invoice SELECT i, 1 + i % 9, 'Street ' || i FROM generate_series(1, 18) i;
-  INSERT INTO invoice_line SELECT i, 1 + i % 18, 'thing ' || i FROM generate_series(1, 54) i;
-  INSERT INTO visit SELECT i, 1 + i % 9 FROM generate_series(1, 18) i;
-  INSERT INTO search_log SELECT i, 1 + i % 18, 'words ' || i FROM generate_series(1, 36) i;`;
+  CREATE INDEX ON search_log (visit_no);`;
+
+function rowsSql({ first, count }: Customers): string {
+  return `
+  INSERT INTO customer SELECT i, 'Name ' || i, 'person' || i || '@example.com' FROM generate_series(${first}, ${first + count - 1}) i;
+  INSERT INTO session SELECT md5(i::text), i FROM generate_series(${first}, ${first + count - 1}) i;
+  INSERT INTO invoice SELECT i, ${first} + i % ${count}, 'Street ' || i FROM generate_series(1, ${2 * count}) i;
+  INSERT INTO invoice_line SELECT i, 1 + i % ${2 * count}, 'thing ' || i FROM generate_series(1, ${6 * count}) i;
+  INSERT INTO visit SELECT i, ${first} + i % ${count} FROM generate_series(1, ${2 * count}) i;
+  INSERT INTO search_log SELECT i, 1 + i % ${2 * count}, 'words ' || i FROM generate_series(1, ${4 * count}) i;`;
+}
 
 /** How many rows of each table are one customer's. */
 export const rowsOfOne = { customer: 1, session: 1, invoice: 2, invoice_line: 6, visit: 2, search_log: 4 } as const;
@@ -52,6 +56,12 @@ interface ClientOptions {
   readonly log?: Log;
 }
 
+/** Who is in the shop: so many, with ids that follow each other. */
+export interface Customers {
+  readonly first: number;
+  readonly count: number;
+}
+
 export interface SmallShop {
   /** Of the shop's database. */
   readonly url: string;
@@ -68,7 +78,8 @@ export interface SmallShop {
   close(): Promise<void>;
 }
 
-export async function openSmallShop(): Promise<SmallShop> {
+/** @param customers - 1 to 9 by default. */
+export async function openSmallShop(customers: Customers = { first: 1, count: 9 }): Promise<SmallShop> {
   const [shop, own] = await Promise.all([createTestDatabase(), createTestDatabase()]);
   const keys = generateKeyFiles();
   const shopClient = new pg.Client(shop.url);
@@ -76,6 +87,7 @@ export async function openSmallShop(): Promise<SmallShop> {
   const opened: Client[] = [];
   await Promise.all([shopClient.connect(), ownClient.connect()]);
   await shopClient.query(schema);
+  await shopClient.query(rowsSql(customers));
   await migrateDatabase({ kind: 'postgres', url: own.url });
   const query = async <R extends pg.QueryResultRow>(text: string, values: readonly unknown[] = []) =>
     (await shopClient.query<R>(text, [...values])).rows;

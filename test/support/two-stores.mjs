@@ -4,7 +4,10 @@
  */
 
 /**
- * @typedef {{ ownUrl: string, shopUrl: string, root: string, filesFirst: boolean, withLocators: boolean }} Where
+ * @typedef {{
+ *   ownUrl: string, shopUrl: string, root: string,
+ *   filesFirst: boolean, withLocators: boolean, statementMs: number, token: boolean,
+ * }} Where
  */
 
 /**
@@ -17,10 +20,11 @@
  * @param {Where} where
  * @returns {Config}
  */
-export function twoStores({ defineConfig, postgres, files }, { ownUrl, shopUrl, root, filesFirst, withLocators }) {
+export function twoStores({ defineConfig, postgres, files }, where) {
+  const { ownUrl, shopUrl, root, filesFirst, withLocators, statementMs, token } = where;
   const operational = postgres({
     url: shopUrl,
-    timeouts: { connect: 2_000, statement: 5_000 },
+    timeouts: { connect: 2_000, statement: statementMs, cleanup: statementMs },
     tables: {
       customer: { key: { customer_id: 'customerId' }, action: 'delete' },
       session: { key: { customer_id: 'customerId' }, action: 'delete', revoke: true },
@@ -40,6 +44,7 @@ export function twoStores({ defineConfig, postgres, files }, { ownUrl, shopUrl, 
   return defineConfig({
     database: ownUrl,
     subject: { key: 'customerId', identifiers: { customerId: { opaque: true } } },
+    receipts: { token },
     targets: filesFirst ? { artifacts, operational } : { operational, artifacts },
   });
 }

@@ -11,8 +11,8 @@ import { silentLog } from '../../src/observe/log.js';
 import type { Database } from '../../src/storage/database.js';
 import { files } from '../../src/targets/files/index.js';
 import { postgres } from '../../src/targets/postgres/index.js';
-import { openSmallShop, type SmallShop } from './small-shop.js';
-import { twoStores } from './two-stores.mjs';
+import { type Customers, openSmallShop, type SmallShop } from './small-shop.js';
+import { twoStores, type Where } from './two-stores.mjs';
 
 export interface TwoStores {
   readonly shop: SmallShop;
@@ -20,16 +20,15 @@ export interface TwoStores {
   readonly client: Client;
   readonly root: string;
   /** What `twoStores` needs to declare them in another process. */
-  readonly where: object;
+  readonly where: Where;
   /** Submits and approves the erasure of one customer. */
   approved(customer: number): Promise<string>;
+  /** Every file's path. */
+  fileNames(): Promise<readonly string[]>;
   /** Every file's path and checksum. */
   files(): Promise<readonly string[]>;
   close(): Promise<void>;
 }
-
-const CUSTOMERS = 9;
-const INVOICES = 18;
 
 export interface TwoStoresOptions {
   /** Another way to the shop, such as through a proxy. */
@@ -38,15 +37,22 @@ export interface TwoStoresOptions {
   readonly filesFirst?: boolean;
   /** Whether some files are named by what only the database knows; they are by default. */
   readonly withLocators?: boolean;
+  /** 1 to 9 by default. */
+  readonly customers?: Customers;
+  /** How long the shop's database may take for a statement, in milliseconds; 5,000 by default. */
+  readonly statementMs?: number;
+  /** Whether the end swaps the reference for a receipt token; not by default. */
+  readonly token?: boolean;
 }
 
 export async function openTwoStores(options: TwoStoresOptions = {}): Promise<TwoStores> {
-  const shop = await openSmallShop();
+  const { filesFirst = false, withLocators = true, statementMs = 5_000, token = false } = options;
+  const { customers = { first: 1, count: 9 } } = options;
+  const shop = await openSmallShop(customers);
   const root = await mkdtemp(join(tmpdir(), 'expunge-two-stores-'));
-  await writeFiles(root);
-  const { filesFirst = false, withLocators = true } = options;
+  await writeFiles(root, customers);
   const shopUrl = (await options.shopUrl?.(shop.url)) ?? shop.url;
-  const where = { ownUrl: shop.ownUrl, shopUrl, root, filesFirst, withLocators };
+  const where = { ownUrl: shop.ownUrl, shopUrl, root, filesFirst, withLocators, statementMs, token };
   const config = twoStores({ defineConfig, postgres, files }, where);
   const { client, database } = await open(config, shop);
   return {
@@ -61,6 +67,7 @@ export async function openTwoStores(options: TwoStoresOptions = {}): Promise<Two
       await client.requests.approve({ requestId: id, approvedBy: 'ben', inventoryDigest: inventory_digest });
       return id;
     },
+    fileNames: async () => (await namesIn(root)).map((path) => path.slice(root.length)).sort(),
     files: () => checksums(root),
     close: async () => {
       await client.close();
@@ -75,21 +82,24 @@ async function open(config: ConstructorParameters<typeof Client>[0], shop: Small
   return { database, client: new Client(config, database, parseKeyRing(shop.keys.worker, 'worker'), silentLog) };
 }
 
-async function writeFiles(root: string): Promise<void> {
+async function writeFiles(root: string, { first, count }: Customers): Promise<void> {
   await mkdir(join(root, 'invoices'), { recursive: true });
-  for (let customer = 1; customer <= CUSTOMERS; customer += 1) {
+  for (let customer = first; customer < first + count; customer += 1) {
     await mkdir(join(root, 'customers', String(customer)), { recursive: true });
     await writeFile(join(root, 'customers', String(customer), 'export.json'), `export ${customer}`);
   }
-  for (let invoice = 1; invoice <= INVOICES; invoice += 1) {
+  for (let invoice = 1; invoice <= 2 * count; invoice += 1) {
     await writeFile(join(root, 'invoices', `${invoice}.pdf`), `invoice ${invoice}`);
   }
 }
 
-async function checksums(root: string): Promise<readonly string[]> {
+async function namesIn(root: string): Promise<readonly string[]> {
   const entries = await readdir(root, { recursive: true, withFileTypes: true });
-  const found = entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name));
-  const sums = found.map(async (path) => {
+  return entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name));
+}
+
+async function checksums(root: string): Promise<readonly string[]> {
+  const sums = (await namesIn(root)).map(async (path) => {
     const sum = createHash('sha256').update(await readFile(path));
     return `${path.slice(root.length)} ${sum.digest('hex')}`;
   });

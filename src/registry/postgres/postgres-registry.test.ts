@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startFaultyProxy } from '../../../test/support/faulty-proxy.js';
+import { startPostgresProxy } from '../../../test/support/postgres-proxy.js';
 import { describeWithPostgres } from '../../../test/support/postgres.js';
 import { openEmbeddedRecord, openServerRecord } from '../../../test/support/record.js';
 import {
@@ -56,7 +56,7 @@ describeWithPostgres('the registry on PostgreSQL', () => {
     });
 
     it('REG-1, REG-4: a connection that is refused is UNKNOWN, one ERROR, counted; and every change throws', async () => {
-      const proxy = await startFaultyProxy(record.url, () => false);
+      const proxy = await startPostgresProxy(record.url);
       const database = openPostgres({ url: proxy.url });
       const { registry, lines, counters } = watchedRegistry(database);
       try {

@@ -36,9 +36,10 @@ export class PGliteConnections implements Connections {
   async alone<T>(
     signal: AbortSignal,
     _onNotice: (sqlstate: string) => void,
-    run: (query: Query) => Promise<T>,
+    run: (query: Query, patient: Query) => Promise<T>,
   ): Promise<T> {
-    return run(queryOf(await this.#start(signal), signal));
+    const query = queryOf(await this.#start(signal), signal);
+    return run(query, query);
   }
 
   async close(): Promise<void> {

@@ -31,10 +31,11 @@ export async function cleanUp(
   return connections.alone(
     signal,
     (sqlstate) => notices.push(sqlstate),
-    async (query) => {
+    async (query, patient) => {
       const byTable = new Map<number, Omit<Cleanup, 'place'>>();
       for (const { relation, place } of places) {
-        if (!byTable.has(relation.oid)) byTable.set(relation.oid, await cleanTable(query, relation, place, notices));
+        if (byTable.has(relation.oid)) continue;
+        byTable.set(relation.oid, await cleanTable({ query, patient }, relation, place, notices));
       }
       return places.map(({ place, relation }) => ({ place, ...byTable.get(relation.oid)! }));
     },
@@ -42,7 +43,7 @@ export async function cleanUp(
 }
 
 async function cleanTable(
-  query: Query,
+  { query, patient }: { readonly query: Query; readonly patient: Query },
   relation: Relation,
   place: string,
   notices: string[],
@@ -52,7 +53,7 @@ async function cleanTable(
   if (await mayMaintain(query, relation)) {
     const [before] = await query<{ readonly xid: string }>('SELECT pg_current_xact_id()::text AS xid');
     notices.length = 0;
-    await query(`VACUUM (ANALYZE, SKIP_LOCKED) ${quoted(relation.schema)}.${quoted(relation.name)}`, [], place);
+    await patient(`VACUUM (ANALYZE, SKIP_LOCKED) ${quoted(relation.schema)}.${quoted(relation.name)}`, [], place);
     if (notices.includes(LOCK_NOT_AVAILABLE)) left.push('LOCKED');
     else did.push('vacuum', 'analyze');
     if (await isHeld(query, before!.xid)) left.push('HELD_BY_OLDER_SNAPSHOT');

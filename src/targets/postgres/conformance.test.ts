@@ -1,5 +1,5 @@
 import { describe, it } from 'vitest';
-import { startFaultyProxy } from '../../../test/support/faulty-proxy.js';
+import { startPostgresProxy } from '../../../test/support/postgres-proxy.js';
 import { describeWithPostgres } from '../../../test/support/postgres.js';
 import { createTargetDatabase, type TargetDatabase } from '../../../test/support/postgres-target.js';
 import { describeTarget } from '../../testing/index.js';
@@ -68,7 +68,7 @@ async function plant(database: TargetDatabase, subject: TargetSubject, copies: n
 
 async function open(): Promise<TargetHarness> {
   const database = await createTargetDatabase(schema);
-  const proxy = await startFaultyProxy(database.url, (sent) => sent.includes('BEGIN ISOLATION'));
+  const proxy = await startPostgresProxy(database.url, { halves: (text) => text.includes('BEGIN ISOLATION') });
   const reopen = () => database.open({ url: proxy.url, tables });
   return {
     target: reopen(),
@@ -84,7 +84,7 @@ async function open(): Promise<TargetHarness> {
       );
       return String(row?.print);
     },
-    fault: (kind) => makeFault(kind, database, proxy.set),
+    fault: (kind) => makeFault(kind, database, (fault) => proxy.set(fault)),
     access: {
       async plant(subject, sessions) {
         await database.query('INSERT INTO session (tenant, id) SELECT $1, $2 FROM generate_series(1, $3::int)', [

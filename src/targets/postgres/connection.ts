@@ -12,7 +12,7 @@ const STATEMENT_MS = 60_000;
 /** How much longer than the server's own limit we wait for its answer, before we take it for dead. */
 const GRACE_MS = 5_000;
 /** VACUUM of a large table takes its time; a silent server must end all the same. */
-const VACUUM_MS = 3_600_000;
+const CLEANUP_MS = 3_600_000;
 const CONNECTIONS = 3;
 
 /**
@@ -44,8 +44,13 @@ export interface Connections {
    * Runs `run` on a connection of its own outside of a transaction, as VACUUM needs it.
    *
    * @param onNotice - called with the SQLSTATE of every notice.
+   * @param run - gets a second query beside the usual one, for statements that go through a whole table.
    */
-  alone<T>(signal: AbortSignal, onNotice: (sqlstate: string) => void, run: (query: Query) => Promise<T>): Promise<T>;
+  alone<T>(
+    signal: AbortSignal,
+    onNotice: (sqlstate: string) => void,
+    run: (query: Query, patient: Query) => Promise<T>,
+  ): Promise<T>;
   /** Safe to call twice. */
   close(): Promise<void>;
 }
@@ -54,25 +59,27 @@ export class PooledConnections implements Connections {
   readonly #config: pg.ClientConfig;
   readonly #pools: Readonly<Record<TransactionKind, pg.Pool>>;
   readonly #begin: Readonly<Record<TransactionKind, string>>;
+  readonly #cleanupMs: number;
   #closing: Promise<void> | undefined;
 
   constructor(url: string, timeouts: Timeouts) {
     const statement = timeouts.statement ?? STATEMENT_MS;
+    this.#cleanupMs = timeouts.cleanup ?? CLEANUP_MS;
     this.#config = {
       connectionString: url,
       connectionTimeoutMillis: timeouts.connect ?? CONNECT_MS,
+      query_timeout: statement + GRACE_MS,
       keepAlive: true,
       fallback_application_name: 'expunge',
     };
-    this.#pools = { erase: this.#pool(statement), read: this.#pool(statement) };
+    this.#pools = { erase: this.#pool(), read: this.#pool() };
     const begin = (kind: TransactionKind): string => beginSql(kind, statement, timeouts.lock ?? LOCK_MS);
     this.#begin = { erase: begin('erase'), read: begin('read') };
   }
 
-  #pool(statement: number): pg.Pool {
+  #pool(): pg.Pool {
     const pool = new pg.Pool({
       ...this.#config,
-      query_timeout: statement + GRACE_MS,
       max: CONNECTIONS,
       allowExitOnIdle: true,
     });
@@ -98,12 +105,14 @@ export class PooledConnections implements Connections {
   async alone<T>(
     signal: AbortSignal,
     onNotice: (sqlstate: string) => void,
-    run: (query: Query) => Promise<T>,
+    run: (query: Query, patient: Query) => Promise<T>,
   ): Promise<T> {
-    const pool = survives(new pg.Pool({ ...this.#config, query_timeout: VACUUM_MS, max: 1 }));
+    const pool = survives(new pg.Pool({ ...this.#config, max: 1 }));
     pool.on('connect', (client) => client.on('notice', (notice) => onNotice(notice.code ?? '')));
     try {
-      return await lend(pool, signal, (client) => run(queryOf(client, signal)));
+      return await lend(pool, signal, (client) =>
+        run(queryOf(client, signal), queryOf(client, signal, this.#cleanupMs)),
+      );
     } finally {
       await pool.end();
     }
@@ -182,10 +191,13 @@ async function connect(pool: pg.Pool, signal: AbortSignal): Promise<pg.PoolClien
   }
 }
 
-function queryOf(client: pg.PoolClient, signal: AbortSignal): Query {
+/** @param limit - how long to wait for an answer instead of what the connection says, in milliseconds. */
+function queryOf(client: pg.PoolClient, signal: AbortSignal, limit?: number): Query {
   return async <Row extends object>(text: string, values?: readonly unknown[], place?: string) => {
     try {
-      const result = await client.query<Row>(text, values ? [...values] : undefined);
+      // The driver reads it from here too; its types do not say so.
+      const own: pg.QueryConfig = limit === undefined ? { text } : Object.assign({ text }, { query_timeout: limit });
+      const result = await client.query<Row>(own, values ? [...values] : undefined);
       return result.rows;
     } catch (fault) {
       throw asFault(fault, signal, place);

@@ -11,6 +11,8 @@ export interface Timeouts {
   readonly lock?: number;
   /** For one statement; 60 s by default. */
   readonly statement?: number;
+  /** For the clean-up of one table after an erase (VACUUM, ANALYZE); an hour by default. */
+  readonly cleanup?: number;
 }
 
 export interface PostgresOptions<I extends string = string> {
@@ -38,6 +40,7 @@ const optionsSchema = z.strictObject({
       connect: milliseconds.optional(),
       lock: milliseconds.optional(),
       statement: milliseconds.optional(),
+      cleanup: milliseconds.optional(),
     })
     .optional(),
 });

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { describeWithPostgres } from '../../../test/support/postgres.js';
+import { startPostgresProxy } from '../../../test/support/postgres-proxy.js';
 import {
   countOf,
   createTargetDatabase,
@@ -10,7 +11,7 @@ import {
   subjectsById,
   type TargetDatabase,
 } from '../../../test/support/postgres-target.js';
-import { TargetBlockedError, TargetDeclarationError } from '../target-error.js';
+import { TargetBlockedError, TargetDeclarationError, TargetUnavailableError } from '../target-error.js';
 
 const byId = { key: { id: 'id' }, action: 'delete' } as const;
 
@@ -141,6 +142,21 @@ describeWithPostgres('what a PostgreSQL target does besides', () => {
     await other.query('ROLLBACK');
     await other.end();
     expect((await owner.cleanup(['theirs'], quiet()))[0]?.left).toEqual([]);
+  });
+
+  it('WF-29: a server that falls silent in a clean-up is given up, and not waited for', async () => {
+    await database.query('CREATE TABLE silent (id int); INSERT INTO silent SELECT 1 FROM generate_series(1, 10)');
+    const proxy = await startPostgresProxy(database.url);
+    const timeouts = { cleanup: 300 };
+    const target = database.open({ url: proxy.url, tables: { silent: byId }, timeouts });
+    await eraseAll(target, subjectsById({ a: '1' }));
+    // The version, the privilege, the transaction, and then VACUUM.
+    const trap = proxy.interrupt(4, 'hang');
+    expect(await failureOf(target.cleanup(['silent'], quiet()))).toBeInstanceOf(TargetUnavailableError);
+    expect(trap.met?.text).toMatch(/^VACUUM/);
+    expect(await target.cleanup(['silent'], quiet())).toMatchObject([{ did: ['vacuum', 'analyze'] }]);
+    await target.close();
+    await proxy.close();
   });
 
   it('warns of missing indexes with size and statement, of triggers and of materialized views, and refuses none of them', async () => {
