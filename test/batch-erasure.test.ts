@@ -1,6 +1,6 @@
 /** Sixty people from one submit to the end, and what the target is asked on the way. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startCountingProxy } from './support/counting-proxy.js';
+import { startPostgresProxy } from './support/postgres-proxy.js';
 import { addCrowd, crowdTarget, FIRST_OF_CROWD, HELD, leftOfCrowd, PROTECTED, recommend } from './support/crowd.js';
 import { openOffice, type Office } from './support/erasure-office.js';
 import { describeWithPostgres } from './support/postgres.js';
@@ -16,7 +16,7 @@ describeWithPostgres('a crowd', () => {
   afterAll(() => office.close());
 
   test('goes, but for the one who is protected and the one whom a foreign key holds: each is blocked with its own reason', async () => {
-    const proxy = await startCountingProxy(office.url);
+    const proxy = await startPostgresProxy(office.url);
     const desk = office.desk({
       targets: { shop: crowdTarget(proxy.url) },
       protected: { customerId: [String(PROTECTED)] },
@@ -42,7 +42,7 @@ describeWithPostgres('a crowd', () => {
     expect(await leftOfCrowd(office)).toEqual([PROTECTED, HELD]);
     // A claim's erase takes as many statements for thirty as for thousands, so that this holds for ten thousand in a few claims.
     const calls = new Map<string, number>();
-    for (const text of proxy.statements) calls.set(text, (calls.get(text) ?? 0) + 1);
+    for (const { text } of proxy.statements) calls.set(text, (calls.get(text) ?? 0) + 1);
     expect(Math.max(...calls.values()) / 2).toBeLessThanOrEqual(15);
     await proxy.close();
   });

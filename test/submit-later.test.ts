@@ -16,7 +16,7 @@ import type { Database } from '../src/storage/database.js';
 import { ensureRoles } from '../src/storage/migrations/roles.js';
 import { migrations } from '../src/storage/migrations/migrations.js';
 import { codeOf, openOffice, visits, type Desk, type Office } from './support/erasure-office.js';
-import { startFaultyProxy } from './support/faulty-proxy.js';
+import { startPostgresProxy } from './support/postgres-proxy.js';
 import { describeWithPostgres } from './support/postgres.js';
 import { expireLease, makeDue } from './support/record.js';
 
@@ -235,7 +235,7 @@ describeWithPostgres('a request that an application submits', () => {
   });
 
   test('WF-1: a target that is down postpones, with the reason', async () => {
-    const proxy = await startFaultyProxy(office.url, () => false);
+    const proxy = await startPostgresProxy(office.url);
     const desk = office.desk({ targets: { main: visits(proxy.url) } });
     const { id } = await app.submit(subject(112), later);
     proxy.set('down');

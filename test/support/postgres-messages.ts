@@ -37,13 +37,36 @@ export class MessageReader {
 }
 
 /**
- * The text of the statement that a client's message begins: `Q` is a simple query, `P` the parse of an extended one, whose
- * other messages follow it. Null for every other message.
+ * The texts of the statements that one client sends. `Q` is a simple query, `P` the parse of an extended one, and `B` binds what
+ * was parsed: a statement that is kept prepared by its name is parsed once, and later only bound.
  */
-export function textOf({ type, bytes }: Message): string | null {
-  if (type !== 'Q' && type !== 'P') return null;
-  const fields = bytes.subarray(5).toString('utf8').split('\0');
-  return fields[type === 'Q' ? 0 : 1] ?? '';
+export class StatementTexts {
+  readonly #named = new Map<string, string>();
+  /** Parsed a moment ago: what binds it now is the same statement. */
+  #parsed: string | null = null;
+
+  /** The text of the statement that a message begins; null for one that begins none. */
+  of({ type, bytes }: Message): string | null {
+    const fields = (): readonly string[] => bytes.subarray(5).toString('utf8').split('\0', 2);
+    switch (type) {
+      case 'Q':
+        return fields()[0] ?? '';
+      case 'P': {
+        const [name = '', text = ''] = fields();
+        if (name !== '') this.#named.set(name, text);
+        this.#parsed = name;
+        return text;
+      }
+      case 'B': {
+        const name = fields()[1] ?? '';
+        const isParsed = this.#parsed === name;
+        this.#parsed = null;
+        return isParsed ? null : (this.#named.get(name) ?? '');
+      }
+      default:
+        return null;
+    }
+  }
 }
 
 /** The database that a client's first message asks for: names and values in turn, after the length and the protocol's version. */

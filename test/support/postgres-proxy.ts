@@ -4,7 +4,7 @@
  * whoever is on the other side at exactly one statement.
  */
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
-import { databaseOf, MessageReader, textOf } from './postgres-messages.js';
+import { databaseOf, MessageReader, StatementTexts } from './postgres-messages.js';
 
 /**
  * - `down`: connections are cut, and new ones too.
@@ -173,6 +173,7 @@ class Connection {
   readonly #upstream: Socket;
   readonly #rules: Rules;
   readonly #sent = new MessageReader('client');
+  readonly #texts = new StatementTexts();
   /** Reads the answer to a statement whose answer is lost; null otherwise. */
   #lost: MessageReader | null = null;
   /** Nothing that the client sends is passed on any more. */
@@ -214,7 +215,7 @@ class Connection {
     for (const message of this.#sent.read(chunk)) {
       if (this.#isSilent || this.#client.destroyed) return;
       if (message.type === '') this.#database = databaseOf(message);
-      const text = textOf(message);
+      const text = this.#texts.of(message);
       const interruption = text === null ? null : this.#rules.statement(text, this.#database);
       if (interruption === 'cut' || interruption === 'gone') this.cut();
       if (interruption === 'stop' || interruption === 'hang') this.#isSilent = true;
