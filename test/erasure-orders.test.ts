@@ -185,6 +185,7 @@ describeWithPostgres('orders about an erasure', () => {
     let slices = 0;
     const desk: Desk = office.desk({
       bounds: { rows: 50_000 },
+      sliceRows: 5_000,
       targets: {
         operational: between(visits(office.url), async (slice) => {
           slices = slice;

@@ -17,7 +17,7 @@ vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 });
 const child = fileURLToPath(new URL('./support/recovery-child.mjs', import.meta.url));
 
 interface Point {
-  readonly at: 'before-transaction' | 'after-transaction' | 'during-handler' | 'after-save' | 'after-end';
+  readonly at: 'before-transaction' | 'after-transaction' | 'after-transition' | 'during-handler' | 'after-save';
   readonly transaction?: number;
   readonly stage?: string;
   readonly community?: string | null;
@@ -144,7 +144,7 @@ describeWithPostgres('recovery of user deletions', () => {
 
   test('EX-2: killed before the first transition, an approved request is initialized by the next run', async () => {
     const id = await approved();
-    expect(handlersOf(await killAt(id, { at: 'before-transaction', transaction: 2 }))).toEqual([]);
+    expect(handlersOf(await killAt(id, { at: 'before-transaction', transaction: 1 }))).toEqual([]);
     expect(await standsAt(id)).toBe('approved: no stage');
     await waitForLease(id);
     expect(handlersOf(await goOn(id))).toEqual(ALL);
@@ -193,8 +193,7 @@ describeWithPostgres('recovery of user deletions', () => {
 
   test('EX-13: killed after a transition has committed, the saved successor is what goes on', async () => {
     const id = await approved();
-    // The claim, the first transition, and the one that leaves the gate.
-    await killAt(id, { at: 'after-transaction', transaction: 3 });
+    await killAt(id, { at: 'after-transition', stage: 'purge_db', community: B });
     // The transition begins the stage that its worker goes on with.
     expect(await standsAt(id)).toBe('running: purge_db running');
     const successor = (await record.show(id)).stages.at(-1);
@@ -202,13 +201,13 @@ describeWithPostgres('recovery of user deletions', () => {
     expect(handlersOf(await goOn(id))).toEqual(ALL.slice(1));
     const { stages } = await record.show(id);
     expect(stages[1]?.id).toBe(successor?.id);
-    expect(stages.map(({ attempts }) => attempts)).toEqual([1, 1, 1, 1, 1]);
+    expect(stages.map(({ attempts }) => attempts)).toEqual([1, 2, 1, 1, 1]);
     expect(await rowsOf(id)).toEqual(plain);
   });
 
   test('EX-19: killed after the terminal commit, a rerun succeeds and changes nothing', async () => {
     const id = await approved();
-    expect(handlersOf(await killAt(id, { at: 'after-end' }))).toEqual(ALL);
+    expect(handlersOf(await killAt(id, { at: 'after-transaction', transaction: 2 }))).toEqual(ALL);
     expect(await standsAt(id)).toBe('completed: no stage');
     const before = await dump(office.database);
     expect(await goOn(id)).toEqual([{ end: { kind: 'ended', status: 'completed' } }]);

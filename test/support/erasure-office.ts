@@ -21,6 +21,8 @@ export interface OfficeConfig {
   readonly settle?: { readonly after: string };
   readonly receipts?: { readonly token: boolean };
   readonly tombstones?: { readonly keep: string };
+  /** Rows in one slice of an erase; the product's default where absent. */
+  readonly sliceRows?: number;
 }
 
 /** A client, and what can be seen of it from outside. */
@@ -83,7 +85,7 @@ export async function openOffice(): Promise<Office> {
   };
 }
 
-function openDesk(shop: SmallShop, config: OfficeConfig, ring: KeyRing): Desk {
+function openDesk(shop: SmallShop, { sliceRows, ...config }: OfficeConfig, ring: KeyRing): Desk {
   const { log, lines } = readableLog();
   const statements: string[] = [];
   const counted = openPostgres({ url: shop.ownUrl, onStatement: (text) => statements.push(text) });
@@ -102,7 +104,7 @@ function openDesk(shop: SmallShop, config: OfficeConfig, ring: KeyRing): Desk {
     subject: { key: 'customerId', identifiers: { customerId: { opaque: true } } },
     targets: config.targets ?? { operational: operational(shop.url) },
   });
-  const client = new Client(resolved, database, ring, log);
+  const client = new Client(resolved, database, ring, log, sliceRows);
   const { requests } = client;
   const desk: Desk = {
     client,

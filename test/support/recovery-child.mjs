@@ -40,9 +40,7 @@ const database = {
     const number = transactions;
     if (point?.at === 'before-transaction' && point.transaction === number) hang();
     const result = await server.transaction(work);
-    const ended = result instanceof Map && [...result.values()].some(({ kind }) => kind === 'ended');
     if (point?.at === 'after-transaction' && point.transaction === number) hang();
-    if (point?.at === 'after-end' && ended) hang();
     return result;
   },
 };
@@ -69,7 +67,11 @@ try {
     executorId: `process-${process.pid}`,
     signal: new globalThis.AbortController().signal,
     observer: {
-      stageStarted: ({ stage, target_community_id }) => say({ started: stage, community: target_community_id }),
+      stageStarted: (stage) => {
+        // Its transition has committed, and its handler does not run yet.
+        if (point?.at === 'after-transition' && isThere(stage)) hang();
+        say({ started: stage.stage, community: stage.target_community_id });
+      },
       stageSaved: (stage) => {
         if (point?.at === 'after-save' && isThere(stage)) hang();
       },
