@@ -44,7 +44,7 @@ import { twoStores } from './two-stores.mjs';
  * What of the product it takes; the sources' and the built package's types are not each other's.
  * @typedef {{
  *   defineConfig: (config: any) => any, postgres: (options: any) => object, files: (options: any) => object,
- *   openPostgres: (options: { url: string, answerTimeoutMs?: number }) => any,
+ *   openPostgres: (options: { url: string, answerTimeoutMs?: number }) => { aside: object, close(): Promise<void> },
  *   parseKeyRing: (file: any, source: string) => any,
  *   Client: new (config: any, database: any, ring: any, log: any) => LivingClient & { close(): Promise<void> },
  * }} Product
