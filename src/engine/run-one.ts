@@ -5,7 +5,7 @@ import { type Claimed, claimOne, isUncounted } from '../requests/claim.js';
 import { endDueHold } from '../requests/orders.js';
 import { RequestRefusedError, unknownRequest } from '../requests/request-error.js';
 import { readSnapshot } from '../requests/snapshot.js';
-import type { Database } from '../storage/database.js';
+import type { Database, Queries } from '../storage/database.js';
 import { advance, type RunEnd, type RunObserver } from './advance.js';
 import { sendAgain } from './database-fault.js';
 import { LeaseKeeper } from './lease-keeper.js';
@@ -37,11 +37,10 @@ export async function runOne(requestId: string, options: RunOptions): Promise<Ru
   const { database, workflows } = options;
   const { end, isHeld } = await look(requestId, options);
   if (end !== null) return end;
-  if (isHeld) await sendAgain(() => database.transaction((tx) => endDueHold(tx, requestId)));
   if (options.signal.aborted) return { kind: 'interrupted' };
   const keeper = new LeaseKeeper(options);
   try {
-    const claimed = await claim(requestId, options);
+    const claimed = await claim(requestId, options, isHeld);
     if ('kind' in claimed) return claimed;
     const { lease, sentAt } = claimed;
     keeper.keep([lease], sentAt);
@@ -85,12 +84,18 @@ async function look(requestId: string, { database, workflows }: RunOptions): Pro
 }
 
 /** Where another run has finished it in the meantime, this one has nothing to refuse. */
-async function claim(requestId: string, options: RunOptions): Promise<RunEnd | (Claimed & { sentAt: number })> {
+async function claim(
+  requestId: string,
+  options: RunOptions,
+  isHeld: boolean,
+): Promise<RunEnd | (Claimed & { sentAt: number })> {
   const { database, executorId } = options;
   try {
     return await sendAgain(async () => {
       const sentAt = performance.now();
-      const claimed = await claimOne(database, requestId, executorId);
+      const claimed = isHeld
+        ? await database.transaction((tx) => claimHeld(tx, requestId, executorId))
+        : await claimOne(database, requestId, executorId);
       return { ...claimed, sentAt };
     });
   } catch (error) {
@@ -99,4 +104,10 @@ async function claim(requestId: string, options: RunOptions): Promise<RunEnd | (
     if (end !== null) return end;
     throw error;
   }
+}
+
+/** A hold whose time has come ends with the claim; where that is refused, the hold is as it was, too (OP-10). */
+async function claimHeld(tx: Queries, requestId: string, executorId: string): Promise<Claimed> {
+  await endDueHold(tx, requestId);
+  return claimOne(tx, requestId, executorId);
 }
