@@ -162,9 +162,12 @@ export function holdTimeComes(request: Request): Step<Request> | null {
   return stands ? wrote({ ...request, isHoldOver: true }, 'over') : null;
 }
 
-/** It has failed so often in a row that the next failure is the last one. */
+/**
+ * It has failed so often in a row that the next failure is the last one. Not under a live lease: a failure ends the lease, so
+ * its owner counts on nobody counting meanwhile.
+ */
 export function almostBlocked(request: Request): Step<Request> | null {
-  if (hasEnded(request)) return null;
+  if (hasEnded(request) || request.isLeaseLive) return null;
   return wrote({ ...request, retryCount: MOST_FAILURES - 1 }, 'counted');
 }
 
